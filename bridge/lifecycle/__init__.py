@@ -1,0 +1,1 @@
+"""Life of a gang and of a mirror: observed facts in, idempotent actions out."""

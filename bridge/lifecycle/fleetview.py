@@ -1,0 +1,108 @@
+"""The fleet of one cycle, joined once: Slurm nodes, Kubernetes nodes, device maps, ledger, free capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bridge.accounting.devicemap import DeviceMap, build_device_map, tracked_types
+from bridge.accounting.ledger import Ledger, build_ledger
+from bridge.model.fleet import FleetSpec
+from bridge.model.kube import KubeNode
+from bridge.model.slurm import SlurmNode, SlurmView
+from bridge.model.snapshot import Snapshot
+from bridge.placement.request import NodeCapacity
+from bridge.queue.timeline import Timeline
+from bridge.topology.labels import domains_of
+
+_COMPLETING = "COMPLETING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetNode:
+    """One managed node in all its name spaces. ``map`` is None, and ``problem`` says why, where devices are unsure."""
+
+    slurm: SlurmNode
+    kube: KubeNode
+    domains: tuple[str, ...]
+    map: DeviceMap | None
+    problem: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        """True when new gangs may be placed here (a node that only waits for an epilog included)."""
+        closed = self.slurm.states - {_COMPLETING}
+        open_to_slurm = SlurmNode(name=self.slurm.name, states=closed).is_schedulable
+        return self.map is not None and open_to_slurm and self.kube.ready and not self.kube.unschedulable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed."""
+
+    fleet: FleetSpec
+    slurm: SlurmView
+    nodes: Mapping[str, FleetNode]
+    ledger: Ledger
+    now: int
+    free: Mapping[str, NodeCapacity] = field(default_factory=dict)
+    total: Mapping[str, NodeCapacity] = field(default_factory=dict)
+
+    def timeline(self, partition: str) -> Timeline:
+        """Return the timeline of the usable nodes of ``partition``."""
+        names = [name for name, node in self.nodes.items() if node.is_usable and partition in node.slurm.partitions]
+        return Timeline(
+            now=self.now,
+            free={name: self.free[name] for name in names},
+            total={name: self.total[name] for name in names},
+            completing=frozenset(name for name in names if _COMPLETING in self.nodes[name].slurm.states),
+            ends=tuple(job for _, job in sorted(self.slurm.jobs.items()) if job.holds_devices and job.gres),
+        )
+
+
+def join(snapshot: Snapshot) -> FleetView | None:
+    """Join the snapshot; None while the fleet or slurmctld is unknown."""
+    if snapshot.fleet is None or snapshot.slurm is None:
+        return None
+    nodes: dict[str, FleetNode] = {}
+    for kube in sorted(snapshot.nodes, key=lambda node: node.name):
+        slurm = snapshot.slurm.nodes.get(kube.slurm_node)
+        if slurm is None or slurm.name in nodes:
+            continue
+        nodes[slurm.name] = _join_node(snapshot, snapshot.fleet, slurm, kube)
+    ledger = build_ledger(snapshot.slurm.jobs.values(), snapshot.claims)
+    used: dict[str, set[int]] = {}
+    for name, index in ledger.slurm:
+        used.setdefault(name, set()).add(index)
+    return FleetView(
+        fleet=snapshot.fleet,
+        slurm=snapshot.slurm,
+        nodes=nodes,
+        ledger=ledger,
+        now=snapshot.now,
+        free={name: _capacity(node, used.get(name, set())) for name, node in nodes.items()},
+        total={name: _capacity(node, None) for name, node in nodes.items()},
+    )
+
+
+def _join_node(snapshot: Snapshot, fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode) -> FleetNode:
+    map_, problem = build_device_map(slurm, kube.name, fleet, snapshot.pools)
+    domains = domains_of(kube.labels, fleet.levels, fleet.level_labels)
+    return FleetNode(slurm=slurm, kube=kube, domains=domains, map=map_, problem=problem)
+
+
+def _capacity(node: FleetNode, used: set[int] | None) -> NodeCapacity:
+    """Return what is free, or with ``used`` None what there is in all."""
+    gpus: dict[str, int] = {}
+    for index, type_ in tracked_types(node.slurm).items():
+        if used is None or index not in used:
+            gpus[type_] = gpus.get(type_, 0) + 1
+    slurm = node.slurm
+    busy_cpus, busy_memory = (0, 0) if used is None else (slurm.cpus_allocated, slurm.memory_allocated_mib)
+    return NodeCapacity(
+        name=slurm.name,
+        gpus=gpus,
+        cpus=slurm.cpus - busy_cpus,
+        memory_mib=slurm.memory_mib - busy_memory,
+        domains=node.domains,
+    )

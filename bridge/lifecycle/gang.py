@@ -1,0 +1,83 @@
+"""What to do for one gang now: a total function over what can be observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from bridge.lifecycle import end, start
+from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.admission import Accepted, Refused, admit
+from bridge.lifecycle.fleetview import FleetView
+from bridge.lifecycle.observed import Observed
+from bridge.lifecycle.outcome import detect
+from bridge.lifecycle.status import set_condition, settle
+from bridge.model.fleet import QueueSpec
+from bridge.model.gang import ConditionType
+from bridge.model.slurm import JobState
+from bridge.queue.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What gangs share in a cycle. ``view`` is None while slurmctld or the Fleet is unknown."""
+
+    now: int
+    view: FleetView | None
+    slurm_known: bool
+    queues: Mapping[str, QueueSpec]
+    namespaces: Mapping[str, Mapping[str, str]]
+    not_before: Mapping[str, int]
+
+
+def decide(observed: Observed, context: Context, timelines: dict[str, Timeline]) -> Decision:
+    """Return the next step of the gang; ``timelines`` (by partition) take up what it reserves."""
+    decision = _decide(observed, context, timelines)
+    status = settle(decision.status or observed.gang.status, observed)
+    return replace(decision, status=None if status == observed.gang.status else status)
+
+
+def _decide(observed: Observed, context: Context, timelines: dict[str, Timeline]) -> Decision:
+    gang = observed.gang
+    if gang.deleting:
+        return end.remove(observed, slurm_known=context.slurm_known)
+    if (strays := end.sweep(observed)) is not None:
+        return Decision(gang=gang, stages=strays)
+    if gang.status.is_true(ConditionType.FINISHED):
+        return end.tidy(observed)
+    if (outcome := gang.status.outcome) is not None:
+        return end.finish(observed, outcome, slurm_known=context.slurm_known, now=context.now)
+    if (found := detect(observed, slurm_known=context.slurm_known)) is not None:
+        return Decision(gang=gang, status=replace(gang.status, outcome=found))
+    if context.view is None:
+        return Decision(gang=gang)
+    return _advance(observed, context, context.view, timelines)
+
+
+def _advance(observed: Observed, context: Context, view: FleetView, timelines: dict[str, Timeline]) -> Decision:
+    gang, hold = observed.gang, observed.hold
+    if hold is not None and hold.state is not JobState.PENDING:
+        return start.project(observed, hold, view)
+    verdict = admit(gang, view, context.queues, context.namespaces)
+    if isinstance(verdict, Refused):
+        if hold is not None:
+            return Decision(gang=gang)
+        status = set_condition(
+            gang.status, ConditionType.ACCEPTED, False, verdict.reason, verdict.message, now=context.now
+        )
+        return Decision(gang=gang, status=status)
+    return _queue(observed, verdict, context, view, timelines)
+
+
+def _queue(
+    observed: Observed, accepted: Accepted, context: Context, view: FleetView, timelines: dict[str, Timeline]
+) -> Decision:
+    partition = accepted.queue.partition
+    timeline = timelines[partition] if partition in timelines else view.timeline(partition)
+    if observed.hold is not None:
+        decision, timelines[partition] = start.wait(observed, observed.hold, accepted, view, timeline)
+    elif context.not_before.get(observed.gang.uid, 0) > context.now:
+        return Decision(gang=observed.gang)
+    else:
+        decision, timelines[partition] = start.submit(observed, accepted, view, timeline)
+    return decision

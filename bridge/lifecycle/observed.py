@@ -1,0 +1,81 @@
+"""One gang with everything of it that exists outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.model.gang import Gang
+from bridge.model.kube import ClaimView, PodView
+from bridge.model.slurm import SlurmJob
+from bridge.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """``hold`` is the current attempt's: the oldest live one, else the newest that ended.
+
+    ``strays`` are holds, pods and claims that no longer belong to anything: duplicates and earlier attempts.
+    """
+
+    gang: Gang
+    hold: SlurmJob | None
+    stray_holds: tuple[SlurmJob, ...]
+    pods: tuple[PodView, ...]
+    stray_pods: tuple[PodView, ...]
+    claims: tuple[ClaimView, ...]
+    stray_claims: tuple[ClaimView, ...]
+    has_service: bool
+
+    @property
+    def is_committed(self) -> bool:
+        """True once any pod of the attempt was handed to kube-scheduler."""
+        return any(not pod.gated for pod in self.pods)
+
+
+def observe_all(snapshot: Snapshot) -> list[Observed]:
+    """Return every gang, oldest first, each with what belongs to it. O(objects)."""
+    pods: dict[str, list[PodView]] = {}
+    for pod in snapshot.pods:
+        pods.setdefault(pod.gang_uid, []).append(pod)
+    claims: dict[str, list[ClaimView]] = {}
+    for claim in snapshot.claims:
+        claims.setdefault(claim.gang_uid, []).append(claim)
+    holds: dict[str, list[SlurmJob]] = {}
+    for key, jobs in (snapshot.slurm.holds() if snapshot.slurm else {}).items():
+        holds.setdefault(key.uid, []).extend(jobs)
+    ordered = sorted(snapshot.gangs, key=lambda gang: (gang.created, gang.namespace, gang.name, gang.uid))
+    return [
+        _observe(
+            gang,
+            holds.get(gang.uid, []),
+            pods.get(gang.uid, []),
+            claims.get(gang.uid, []),
+            has_service=(gang.namespace, gang.uid) in snapshot.services,
+        )
+        for gang in ordered
+    ]
+
+
+def _observe(
+    gang: Gang, holds: list[SlurmJob], pods: list[PodView], claims: list[ClaimView], *, has_service: bool
+) -> Observed:
+    current = [job for job in holds if job.marker is not None and job.marker.key == gang.key]
+    live = [job for job in current if job.is_live]
+    hold = min(live, key=_age) if live else max(current, key=_age, default=None)
+    attempt = gang.status.attempt
+    return Observed(
+        gang=gang,
+        hold=hold,
+        stray_holds=tuple(job for job in sorted(holds, key=_age) if job.is_live and job is not hold),
+        pods=tuple(sorted((pod for pod in pods if pod.attempt == attempt), key=lambda pod: pod.rank)),
+        stray_pods=tuple(sorted((pod for pod in pods if pod.attempt != attempt), key=lambda pod: pod.name)),
+        claims=tuple(sorted((claim for claim in claims if claim.attempt == attempt), key=lambda claim: claim.rank)),
+        stray_claims=tuple(
+            sorted((claim for claim in claims if claim.attempt != attempt), key=lambda claim: claim.name)
+        ),
+        has_service=has_service,
+    )
+
+
+def _age(job: SlurmJob) -> int:
+    return job.job_id

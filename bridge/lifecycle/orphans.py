@@ -1,0 +1,34 @@
+"""Holds, claims and pods of a gang that no longer exists (somebody stripped its finalizer)."""
+
+from __future__ import annotations
+
+from bridge.lifecycle.actions import Action, CancelHold, DeletePod, FreeClaim, Stages
+from bridge.model.snapshot import Snapshot
+
+GRACE_S = 30
+"""Age at which a hold without a gang is an orphan: its GangJob was known before it was submitted."""
+
+
+def orphans(snapshot: Snapshot) -> dict[str, Stages]:
+    """Return what removes leftovers, by gang uid: pods, then claims, then holds. Call only with complete lists."""
+    known = {gang.uid for gang in snapshot.gangs}
+    pods: dict[str, list[Action]] = {}
+    for pod in snapshot.pods:
+        if pod.gang_uid not in known:
+            pods.setdefault(pod.gang_uid, [])
+            if not pod.deleting:
+                pods[pod.gang_uid].append(DeletePod(pod=pod))
+    claims: dict[str, list[Action]] = {}
+    for claim in snapshot.claims:
+        if claim.gang_uid and claim.gang_uid not in known:
+            claims.setdefault(claim.gang_uid, []).append(FreeClaim(claim=claim))
+    holds: dict[str, list[Action]] = {}
+    for key, jobs in sorted((snapshot.slurm.holds() if snapshot.slurm else {}).items()):
+        for job in jobs:
+            old = snapshot.now - (job.submit_time or snapshot.now) >= GRACE_S
+            if key.uid not in known and job.is_live and not job.completing and old:
+                holds.setdefault(key.uid, []).append(CancelHold(job_id=job.job_id))
+    return {
+        uid: (next(stage[uid] for stage in (pods, claims, holds) if uid in stage),)
+        for uid in sorted(pods.keys() | claims.keys() | holds.keys())
+    }

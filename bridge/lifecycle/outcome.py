@@ -1,0 +1,83 @@
+"""Has the attempt ended, and how? The first evidence wins and is recorded before anything is undone."""
+
+from __future__ import annotations
+
+from bridge.lifecycle.observed import Observed
+from bridge.model.gang import Gang, GangSpec, Outcome, Result
+from bridge.model.kube import PodPhase
+from bridge.model.slurm import JobState, SlurmJob
+
+_BY_STATE = {
+    JobState.TIMEOUT: Result.TIME_LIMIT,
+    JobState.DEADLINE: Result.TIME_LIMIT,
+    JobState.PREEMPTED: Result.PREEMPTED,
+    JobState.NODE_FAIL: Result.NODE_FAILED,
+    JobState.BOOT_FAIL: Result.NODE_FAILED,
+}
+_ENDED_BY_PODS = frozenset({Result.SUCCEEDED, Result.POD_FAILED, Result.POD_LOST})
+_UNCOUNTED = frozenset({Result.PREEMPTED, Result.NODE_FAILED, Result.HOLD_LOST, Result.SHAPE_CHANGED})
+_FINAL = frozenset({Result.SUCCEEDED, Result.CANCELLED, Result.TIME_LIMIT})
+
+
+def detect(observed: Observed, *, slurm_known: bool) -> Outcome | None:
+    """Return how the current attempt ended, or None while it has not."""
+    return _from_pods(observed) or (_from_hold(observed) if slurm_known else None)
+
+
+def counts_as_restart(outcome: Outcome) -> bool:
+    """Return whether another attempt uses up one of ``maxRestarts``: not when the fleet was to blame."""
+    return outcome.result not in _UNCOUNTED
+
+
+def wants_retry(gang: Gang, outcome: Outcome) -> bool:
+    """Return whether the gang gets another attempt."""
+    if outcome.result in _FINAL or not isinstance(gang.spec, GangSpec):
+        return False
+    return not counts_as_restart(outcome) or gang.status.restarts < gang.spec.max_restarts
+
+
+def ends_hold_truthfully(outcome: Outcome) -> bool:
+    """Return whether the hold is to be completed with the exit code, not cancelled."""
+    return outcome.result in _ENDED_BY_PODS
+
+
+def _from_pods(observed: Observed) -> Outcome | None:
+    attempt = observed.gang.status.attempt
+    failed = [pod for pod in observed.pods if pod.phase is PodPhase.FAILED]
+    if failed:
+        first = min(failed, key=lambda pod: (pod.finished_at, pod.rank))
+        code = first.exit_code or 1
+        message = f"pod {first.name} (rank {first.rank}) failed with exit code {code}"
+        return Outcome(
+            attempt=attempt,
+            result=Result.POD_FAILED,
+            exit_code=code,
+            message=f"{message}: {first.message}" if first.message else message,
+        )
+    if not observed.is_committed or not isinstance(observed.gang.spec, GangSpec):
+        return None
+    replicas = observed.gang.spec.role.replicas
+    if len(observed.pods) == replicas and all(pod.phase is PodPhase.SUCCEEDED for pod in observed.pods):
+        return Outcome(attempt=attempt, result=Result.SUCCEEDED, message=f"all {replicas} pods succeeded")
+    staying = sum(1 for pod in observed.pods if pod.is_terminal or not pod.deleting)
+    if staying < replicas:
+        message = f"{replicas - staying} of {replicas} pods were deleted"
+        return Outcome(attempt=attempt, result=Result.POD_LOST, exit_code=1, message=message)
+    return None
+
+
+def _from_hold(observed: Observed) -> Outcome | None:
+    attempt = observed.gang.status.attempt
+    hold, known = observed.hold, observed.gang.status.hold
+    if hold is None:
+        if known is None:
+            return None
+        message = f"Slurm no longer knows job {known.job_id}"
+        return Outcome(attempt=attempt, result=Result.HOLD_LOST, exit_code=1, message=message)
+    if hold.state in {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED}:
+        return None
+    return Outcome(attempt=attempt, result=_result(hold), exit_code=1, message=f"job {hold.job_id} ended {hold.state}")
+
+
+def _result(hold: SlurmJob) -> Result:
+    return _BY_STATE.get(hold.state, Result.CANCELLED)

@@ -1,0 +1,281 @@
+"""From an accepted gang to started pods: hold, roster, claims, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bridge.accounting.ledger import gpu_indices
+from bridge.lifecycle.actions import (
+    Action,
+    AddFinalizer,
+    AllocateClaim,
+    CreateClaim,
+    CreatePod,
+    CreateService,
+    Decision,
+    DryRunPod,
+    Member,
+    RepinHold,
+    Roster,
+    SubmitHold,
+    UngatePod,
+)
+from bridge.lifecycle.admission import Accepted
+from bridge.lifecycle.fleetview import FleetView
+from bridge.lifecycle.observed import Observed
+from bridge.lifecycle.status import set_condition
+from bridge.model.gang import ConditionType, Gang, GangStatus, Outcome, Result
+from bridge.model.gres import Gres, GresRequest
+from bridge.model.hold import HoldRequest, Marker
+from bridge.model.kube import ClaimView, PodPhase, PodView
+from bridge.model.slurm import JobState, SlurmJob
+from bridge.placement.request import Placed, Unplaceable
+from bridge.placement.search import count_domains, place, rank_key
+from bridge.queue.timeline import NEVER, Timeline
+
+REPIN_AFTER_S = 3
+"""A pending hold is left alone for so long: Slurm may be about to start it."""
+
+
+def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Timeline) -> tuple[Decision, Timeline]:
+    """Pin the gang to the earliest nodes and submit its hold; return the timeline with them taken."""
+    gang = observed.gang
+    pin = timeline.earliest(accepted.request)
+    if isinstance(pin, Unplaceable):
+        status = set_condition(gang.status, ConditionType.ACCEPTED, True, str(pin.shortage), pin.message, now=view.now)
+        return Decision(gang=gang, status=status), timeline
+    request = hold_request(gang, accepted, pin.placed, view)
+    first: list[Action] = [] if gang.has_finalizer else [AddFinalizer(gang=gang)]
+    dry: list[Action] = [] if gang.status.is_true(ConditionType.ACCEPTED) else [DryRunPod(gang=gang)]
+    stages = tuple(stage for stage in (first, dry, [SubmitHold(gang=gang, request=request)]) if stage)
+    reserved = timeline.reserve(pin.placed, _pseudo_job(request, max(pin.free_at, view.now)))
+    return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view.now)), reserved
+
+
+def hold_request(gang: Gang, accepted: Accepted, placed: Placed, view: FleetView) -> HoldRequest:
+    """Return the exact hold for ``placed``: equal nodes, one task per pod."""
+    role, queue, width = accepted.spec.role, accepted.queue, placed.pods_per_node
+    return HoldRequest(
+        marker=Marker(key=gang.key, namespace=gang.namespace, name=gang.name),
+        name=gang.name,
+        partition=queue.partition,
+        account=queue.account,
+        qos=queue.qos[0] if queue.qos else "",
+        user=queue.user,
+        nodes=placed.nodes,
+        gres_per_node=(role.gres.times(width),),
+        tasks_per_node=width,
+        cpus_per_task=accepted.request.cpus_per_pod,
+        memory_mib_per_node=accepted.request.memory_mib_per_pod * width,
+        time_limit_min=accepted.time_limit_min,
+        external=any(view.nodes[name].slurm.is_external for name in placed.nodes),
+    )
+
+
+def wait(
+    observed: Observed, hold: SlurmJob, accepted: Accepted, view: FleetView, timeline: Timeline
+) -> tuple[Decision, Timeline]:
+    """Report why the pending hold waits; move its pin when the gang fits elsewhere now."""
+    gang = observed.gang
+    pinned = hold.required_nodes
+    here = [timeline.free[name] for name in pinned if name in timeline.free]
+    blocked: Unplaceable | None = None
+    width = max(1, accepted.request.pods // max(1, len(pinned)))
+    placed = Placed(nodes=pinned, pods_per_node=width, domains=_counts(view, pinned))
+    stages: tuple[list[Action], ...] = ()
+    is_free = isinstance(place(accepted.request, here), Placed)
+    if not is_free and view.now - (hold.submit_time or 0) >= REPIN_AFTER_S:
+        found = timeline.earliest(accepted.request)
+        if isinstance(found, Unplaceable):
+            blocked = found
+        else:
+            blocked = found.blocked
+            lost = len(here) < len(pinned)
+            if (lost or found.blocked is None) and set(found.placed.nodes) != set(pinned):
+                stages = ([RepinHold(gang=gang, job_id=hold.job_id, nodes=found.placed.nodes)],)
+                placed = found.placed
+    status = replace(
+        _queued(gang, placed, blocked, view.now, slurm_reason=hold.reason), estimated_start_time=hold.start_time
+    )
+    request = hold_request(gang, accepted, placed, view) if all(name in view.nodes for name in placed.nodes) else None
+    if request is None:
+        return Decision(gang=gang, stages=stages, status=status), timeline
+    reserved = timeline.reserve(placed, _pseudo_job(request, hold.start_time or view.now))
+    return Decision(gang=gang, stages=stages, status=status), reserved
+
+
+def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
+    """The hold runs: write what it owns into Kubernetes, one safe step at a time."""
+    gang = observed.gang
+    status = replace(gang.status, start_time=hold.start_time, estimated_start_time=None)
+    text = f"job {hold.job_id} runs on {len(hold.nodes)} nodes"
+    if not status.is_true(ConditionType.ALLOCATED):
+        status = set_condition(status, ConditionType.ALLOCATED, True, "HoldRunning", text, now=view.now)
+    if observed.is_committed:
+        return Decision(gang=gang, stages=_ungate(observed), status=_running(status, observed, view.now))
+    roster = build_roster(gang, hold, view)
+    if isinstance(roster, str):
+        return Decision(
+            gang=gang,
+            status=set_condition(status, ConditionType.RUNNING, False, "DevicesUnknown", roster, now=view.now),
+        )
+    status = replace(status, placement=_describe(view, roster.nodes))
+    if missing := _missing(observed, roster):
+        status = set_condition(status, ConditionType.RUNNING, False, "CreatingPods", text, now=view.now)
+        return Decision(gang=gang, stages=(missing,), status=status)
+    changed = _mismatch(observed, roster)
+    if changed is not None:
+        return Decision(gang=gang, status=replace(status, outcome=changed))
+    return _allocate(observed, roster, view, status)
+
+
+def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
+    """Return who gets which devices of the running hold, or what is not known yet. Deterministic in hold and fleet."""
+    spec = gang.spec
+    if isinstance(spec, Exception):
+        return str(spec)
+    unknown = [name for name in hold.nodes if name not in view.nodes or view.nodes[name].map is None]
+    if unknown:
+        problem = (
+            view.nodes[unknown[0]].problem if unknown[0] in view.nodes else "no managed Kubernetes node has its name"
+        )
+        return f"{len(unknown)} of {len(hold.nodes)} nodes have no device map; {unknown[0]}: {problem}"
+    nodes = tuple(sorted(hold.nodes, key=lambda name: rank_key(view.nodes[name].domains, name)))
+    width, rest = divmod(spec.role.replicas, max(1, len(nodes)))
+    if rest or not width:
+        return f"{spec.role.replicas} pods do not divide over the {len(nodes)} nodes of job {hold.job_id}"
+    members: list[Member] = []
+    for node_rank, name in enumerate(nodes):
+        found = _node_members(gang, hold, view, name, node_rank=node_rank, width=width, gres=spec.role.gres)
+        if isinstance(found, str):
+            return found
+        members += found
+    return Roster(job_id=hold.job_id, nodes=nodes, pods_per_node=width, members=tuple(members))
+
+
+def _node_members(
+    gang: Gang, hold: SlurmJob, view: FleetView, name: str, *, node_rank: int, width: int, gres: GresRequest
+) -> list[Member] | str:
+    """Divide what Slurm allocated on one node among its pods; what it gave beyond the request goes to the last pod."""
+    node = view.nodes[name]
+    indices = gpu_indices(hold.gres.get(name, ()))
+    if len(indices) < width * gres.count or node.map is None:
+        return f"job {hold.job_id} shows {len(indices)} of {width * gres.count} GPU indices on {name}"
+    members = []
+    for local in range(width):
+        end = (local + 1) * gres.count if local + 1 < width else len(indices)
+        mine = indices[local * gres.count : end]
+        devices = node.map.resolve(mine)
+        if devices is None:
+            return f"an index of {mine} on {name} has no device"
+        members.append(
+            Member(
+                rank=node_rank * width + local,
+                kube_node=node.kube.name,
+                slurm_node=name,
+                node_rank=node_rank,
+                local_rank=local,
+                devices=devices,
+                device_class=node.map.classes[mine[0]],
+            )
+        )
+    return members
+
+
+def _missing(observed: Observed, roster: Roster) -> list[Action]:
+    gang = observed.gang
+    pods, claims = {pod.rank for pod in observed.pods}, {claim.rank for claim in observed.claims}
+    actions: list[Action] = [] if observed.has_service else [CreateService(gang=gang)]
+    actions += [CreateClaim(gang=gang, member=member) for member in roster.members if member.rank not in claims]
+    actions += [
+        CreatePod(gang=gang, roster=roster, member=member) for member in roster.members if member.rank not in pods
+    ]
+    return actions
+
+
+def _mismatch(observed: Observed, roster: Roster) -> Outcome | None:
+    """Return the end of the attempt when what exists is not what is planned: it is undone, never patched in place."""
+    attempt = observed.gang.status.attempt
+    pods: Mapping[int, PodView] = {pod.rank: pod for pod in observed.pods}
+    claims: Mapping[int, ClaimView] = {claim.rank: claim for claim in observed.claims}
+    for member in roster.members:
+        pod, claim = pods[member.rank], claims[member.rank]
+        if pod.node != member.kube_node or pod.deleting or claim.deleting:
+            what = f"pod {pod.name} or its claim is not the one that was planned on {member.kube_node}"
+        elif claim.is_allocated and (claim.devices != member.devices or claim.reserved_for != (pod.uid,)):
+            what = f"claim {claim.name} is not allocated as planned"
+        else:
+            continue
+        return Outcome(attempt=attempt, result=Result.SHAPE_CHANGED, exit_code=1, message=what)
+    return None
+
+
+def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangStatus) -> Decision:
+    """Allocate every claim, or with all of them allocated, ungate every pod."""
+    gang = observed.gang
+    pods, claims = {pod.rank: pod for pod in observed.pods}, {claim.rank: claim for claim in observed.claims}
+    waiting = [member for member in roster.members if not claims[member.rank].is_allocated]
+    for member in waiting:
+        others = view.ledger.other_claims(member.devices, claims[member.rank].uid)
+        if others:
+            message = (
+                f"{len(others)} devices on {member.kube_node} are still in claim {others[0].namespace}/{others[0].name}"
+            )
+            status = set_condition(status, ConditionType.RUNNING, False, "DevicesBusy", message, now=view.now)
+            return Decision(gang=gang, status=status)
+    if waiting:
+        stage: list[Action] = [
+            AllocateClaim(
+                claim=claims[member.rank], node=member.kube_node, devices=member.devices, consumer=pods[member.rank]
+            )
+            for member in waiting
+        ]
+        message = f"{len(roster.members) - len(waiting)} of {len(roster.members)} claims are allocated"
+        status = set_condition(status, ConditionType.RUNNING, False, "AllocatingClaims", message, now=view.now)
+        return Decision(gang=gang, stages=(stage,), status=status)
+    return Decision(gang=gang, stages=_ungate(observed), status=_running(status, observed, view.now))
+
+
+def _ungate(observed: Observed) -> tuple[list[Action], ...]:
+    gated: list[Action] = [UngatePod(pod=pod) for pod in observed.pods if pod.gated and not pod.deleting]
+    return (gated,) if gated else ()
+
+
+def _running(status: GangStatus, observed: Observed, now: int) -> GangStatus:
+    total = len(observed.pods)
+    started = sum(1 for pod in observed.pods if pod.phase is PodPhase.RUNNING or pod.is_terminal)
+    if started == total:
+        return set_condition(status, ConditionType.RUNNING, True, "AllPodsStarted", f"{total} pods started", now=now)
+    if status.is_true(ConditionType.RUNNING):
+        return status
+    message = f"{started} of {total} pods started"
+    return set_condition(status, ConditionType.RUNNING, False, "StartingPods", message, now=now)
+
+
+def _queued(gang: Gang, placed: Placed, blocked: Unplaceable | None, now: int, *, slurm_reason: str = "") -> GangStatus:
+    words = [f"pinned to {len(placed.nodes)} nodes ({placed.describe()})"]
+    if blocked is not None:
+        words.insert(0, blocked.message)
+    if slurm_reason and slurm_reason != "None":
+        words.append(f"Slurm: {slurm_reason}")
+    reason = str(blocked.shortage) if blocked is not None else "HoldSubmitted"
+    status = replace(gang.status, placement=placed.describe())
+    return set_condition(status, ConditionType.ACCEPTED, True, reason, "; ".join(words), now=now)
+
+
+def _describe(view: FleetView, nodes: tuple[str, ...]) -> str:
+    return Placed(nodes=nodes, pods_per_node=1, domains=_counts(view, nodes)).describe()
+
+
+def _counts(view: FleetView, nodes: tuple[str, ...]) -> Mapping[str, int]:
+    known = [view.nodes[name].domains for name in nodes if name in view.nodes]
+    return count_domains(view.fleet.levels, known)
+
+
+def _pseudo_job(request: HoldRequest, start: int) -> SlurmJob:
+    """Return the job that ``request`` will be, for the timeline of the gangs behind it."""
+    gres = tuple(Gres(name=part.name, type=part.type, count=part.count) for part in request.gres_per_node)
+    end = min(start + request.time_limit_min * 60, NEVER)
+    held = dict.fromkeys(request.nodes, gres)
+    return SlurmJob(job_id=0, state=JobState.RUNNING, user=request.user, nodes=request.nodes, gres=held, end_time=end)

@@ -1,0 +1,1 @@
+"""Frozen values that every layer speaks: nothing here reads a server, a clock or a file."""

@@ -1,0 +1,70 @@
+"""What the admin and the platform team wrote: Fleet and GangQueue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How far a site has gone: ``Observe`` never writes to Slurm, ``Share`` submits holds too."""
+
+    OBSERVE = "Observe"
+    SHARE = "Share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMapping:
+    """Devices of GRES ``gres`` (``gpu`` or ``gpu:h100``) are devices of ``driver``, requested by ``device_class``."""
+
+    gres: str
+    driver: str
+    device_class: str
+
+    def covers(self, name: str, type_: str) -> bool:
+        """Return whether a device of this GRES name and type is meant."""
+        return self.gres in {name, f"{name}:{type_}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSpec:
+    """``levels`` go from coarse to fine; ``level_labels`` gives the node label that names a node's domain there."""
+
+    name: str
+    mode: Mode
+    levels: tuple[str, ...] = ()
+    level_labels: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[DeviceMapping, ...] = ()
+
+    def mapping_for(self, name: str, type_: str) -> DeviceMapping | None:
+        """Return the most specific mapping that covers the GRES, if any."""
+        found = [mapping for mapping in self.devices if mapping.covers(name, type_)]
+        return max(found, key=lambda mapping: mapping.gres.count(":"), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSpec:
+    """Which namespaces may use which partition, account, QOS and Slurm user. Deny by default.
+
+    ``namespace_selector`` is None where the queue names no selector; an empty mapping selects every namespace.
+    """
+
+    name: str
+    fleet: str
+    namespaces: frozenset[str] = frozenset()
+    namespace_selector: Mapping[str, str] | None = None
+    partition: str
+    account: str
+    qos: tuple[str, ...] = ()
+    user: str
+    default_time_limit_min: int = 60
+    max_time_limit_min: int | None = None
+    max_gpus_per_gang: int | None = None
+
+    def admits(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Return whether gangs of ``namespace`` (with its labels) may use the queue."""
+        if namespace in self.namespaces:
+            return True
+        selector = self.namespace_selector
+        return selector is not None and all(labels.get(key) == value for key, value in selector.items())

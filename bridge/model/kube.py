@@ -1,0 +1,123 @@
+"""What the API server said, reduced to what decisions need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Device:
+    """One DRA device: unique in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class PodPhase(StrEnum):
+    """``status.phase`` of a pod."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    """A pod of a gang. ``exit_code`` is the first failed container's, ``finished_at`` when it ended."""
+
+    namespace: str
+    name: str
+    uid: str
+    gang_uid: str
+    attempt: int
+    rank: int
+    node: str
+    phase: PodPhase
+    gated: bool
+    deleting: bool = False
+    exit_code: int | None = None
+    finished_at: int = 0
+    message: str = ""
+
+    @property
+    def is_terminal(self) -> bool:
+        """True once every container has ended for good."""
+        return self.phase in {PodPhase.SUCCEEDED, PodPhase.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimView:
+    """A ResourceClaim. Gang claims carry ``gang_uid``, mirror claims ``job_id``; a foreign claim neither.
+
+    ``devices`` is empty until the claim is allocated. ``reserved_for`` holds the uids of its consumers.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    devices: tuple[Device, ...] = ()
+    reserved_for: tuple[str, ...] = ()
+    deleting: bool = False
+    gang_uid: str = ""
+    attempt: int = 0
+    rank: int = 0
+    job_id: int = 0
+
+    @property
+    def is_allocated(self) -> bool:
+        """True when the claim holds devices."""
+        return bool(self.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDevice:
+    """One device of a pool: its GRES index and type as the slice's attributes give them (None: not given)."""
+
+    name: str
+    index: int | None = None
+    type: str = ""
+    socket: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A complete pool at its newest generation, on one Kubernetes node. Incomplete pools are not in the snapshot."""
+
+    driver: str
+    name: str
+    node: str
+    generation: int
+    devices: tuple[PoolDevice, ...]
+    owned: bool = False
+    """True when gangbridge publishes the slices of this pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeNode:
+    """A Kubernetes node with the label that names its Slurm node."""
+
+    name: str
+    slurm_node: str
+    ready: bool
+    unschedulable: bool = False
+    tainted: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorView:
+    """A GangJob with ``origin: Slurm``. ``digest`` identifies what its spec and status were written from."""
+
+    namespace: str
+    name: str
+    uid: str
+    job_id: int
+    submit_time: int
+    deleting: bool = False
+    has_finalizer: bool = False
+    digest: str = ""

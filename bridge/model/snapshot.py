@@ -1,0 +1,34 @@
+"""The frozen input of one cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bridge.model.fleet import FleetSpec, QueueSpec
+from bridge.model.gang import Gang
+from bridge.model.kube import ClaimView, KubeNode, MirrorView, PodView, Pool
+from bridge.model.slurm import SlurmView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything one cycle knows. ``slurm`` is None while slurmctld does not answer: unknown, never gone.
+
+    ``not_before`` holds back new attempts and resubmissions (gang uid to seconds since the epoch).
+    ``services`` are (namespace, name) of headless services of gangs.
+    """
+
+    now: int
+    fleet: FleetSpec | None = None
+    queues: Mapping[str, QueueSpec] = field(default_factory=dict)
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    gangs: tuple[Gang, ...] = ()
+    mirrors: tuple[MirrorView, ...] = ()
+    pods: tuple[PodView, ...] = ()
+    claims: tuple[ClaimView, ...] = ()
+    services: frozenset[tuple[str, str]] = frozenset()
+    nodes: tuple[KubeNode, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    slurm: SlurmView | None = None
+    not_before: Mapping[str, int] = field(default_factory=dict)

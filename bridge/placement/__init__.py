@@ -1,0 +1,1 @@
+"""Where a gang runs: exact nodes, or the reasons why nowhere."""

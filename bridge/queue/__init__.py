@@ -1,0 +1,1 @@
+"""When a gang could run: ends of jobs, pins, estimates."""

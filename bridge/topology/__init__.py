@@ -1,0 +1,1 @@
+"""Ordered levels of the fleet and the domains of each node."""

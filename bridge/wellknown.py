@@ -1,0 +1,36 @@
+"""Every label, annotation, finalizer and name under the project's prefix, spelled once."""
+
+from __future__ import annotations
+
+GROUP = "gangbridge.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+DRIVER = "gpu.gangbridge.dev"
+"""DRA driver of the slices that gangbridge publishes and that ``operators.driver`` prepares."""
+
+FIELD_MANAGER = "gangbridge"
+
+# Labels
+SLURM_NODE = f"{GROUP}/slurm-node"
+"""On a Kubernetes node: its Slurm NodeName. A node with this label is managed."""
+GANG = f"{GROUP}/gang"
+GANG_UID = f"{GROUP}/gang-uid"
+ATTEMPT = f"{GROUP}/attempt"
+RANK = f"{GROUP}/rank"
+ROLE = f"{GROUP}/role"
+JOB_ID = f"{GROUP}/job-id"
+MANAGED_BY = f"{GROUP}/managed-by"
+
+# Taints, gates, finalizers
+TAINT = f"{GROUP}/managed"
+GATE = f"{GROUP}/gang"
+FINALIZER = f"{GROUP}/release"
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
+"""Built-in finalizer of the resource claim controller: without it a deleted claim frees its device at once."""
+
+MIRROR_NAMESPACE = "gangbridge-mirror"
+SYSTEM_NAMESPACE = "gangbridge-system"
+
+DRAIN_PREFIX = "gangbridge:"
+"""Only drain reasons that begin so are ever changed by gangbridge."""

@@ -1,0 +1,1 @@
+"""The half of gangbridge that acts: thin, no decisions."""
