@@ -30,7 +30,7 @@ _NO_ANSWER = (aiohttp.ClientError, TimeoutError, OSError)
 
 
 class KubeClient:
-    """Calls to one API server. Every call may raise a ``KubeError``; a write that raises ``KubeUnavailable`` is ambiguous.
+    """Calls to one API server. Each may raise a ``KubeError``; a write that raises ``KubeUnavailable`` is ambiguous.
 
     ``concurrency`` bounds open calls (watches not counted), ``deadline_s`` each of them from the moment it is sent.
     """
