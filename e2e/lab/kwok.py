@@ -1,0 +1,53 @@
+"""KWOK plays the kubelets of every node that is not real; it touches only nodes with its label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from e2e.lab import control_plane, supervise
+from e2e.lab.fleet import KUBELET_LABEL, Kubelet, LabNode
+from e2e.lab.kube_api import KubeApi
+from e2e.lab.layout import Layout
+from e2e.lab.supervise import Daemon
+
+PORT = 17500
+STAGES = Path(__file__).parent / "kwok"
+
+
+def up(lab: Layout) -> None:
+    supervise.ensure(
+        lab,
+        Daemon(
+            name="kwok",
+            argv=(
+                str(lab.kube_bin / "kwok"), f"--kubeconfig={lab.kubeconfig('kwok')}",
+                *(f"--config={path}" for path in sorted(STAGES.glob("*.yaml"))),
+                "--manage-all-nodes=false",
+                f"--manage-nodes-with-label-selector={KUBELET_LABEL}={Kubelet.KWOK}",
+                # without leases its nodes are taken for dead after 40 s and their pods are evicted
+                "--node-lease-duration-seconds=40",
+                "--node-ip=127.0.0.1", "--cidr=10.64.0.0/12", f"--server-address=127.0.0.1:{PORT}",
+            ),
+            ready=lambda: control_plane.healthy(PORT, tls=False),
+            endpoint=f"http://127.0.0.1:{PORT}",
+            port=PORT,
+        ),
+    )  # fmt: skip
+
+
+def register(api: KubeApi, nodes: list[LabNode]) -> None:
+    """Create the Node objects, or correct their labels; what a real kubelet would do for itself."""
+    for node in nodes:
+        labels = {**node.labels, "kubernetes.io/hostname": node.kube, "kubernetes.io/os": "linux",
+                  "kubernetes.io/arch": "amd64"}  # fmt: skip
+        manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.kube, "labels": labels}}
+        api.apply(f"/api/v1/nodes/{node.kube}", manifest)
+
+
+def forget(api: KubeApi, keep: set[str]) -> None:
+    """Delete the Node objects of EXTERNAL nodes that are not in `keep`."""
+    listed = api.get(f"/api/v1/nodes?labelSelector={KUBELET_LABEL}%3D{Kubelet.KWOK}")
+    for item in listed["items"]:
+        name = item["metadata"]["name"]
+        if name.startswith("k8s-ext-") and name not in keep:
+            api.delete(f"/api/v1/nodes/{name}")
