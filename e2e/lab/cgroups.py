@@ -29,7 +29,9 @@ def make(name: str) -> None:
 def remove(name: str) -> None:
     """Remove the group with everything in it; processes in it must be gone, the kernel may take a moment to agree."""
     deadline = time.monotonic() + 3
-    while left := [base / name for base in _bases() if (base / name).exists()]:
+    # a machine with both versions: runc makes a group in the second tree too
+    bases = [*_bases(), ROOT / "unified"]
+    while left := [base / name for base in bases if (base / name).exists()]:
         for group in left:
             for folder in sorted((p for p in group.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
                 _rmdir(folder)

@@ -23,8 +23,9 @@ def enter(lab: Layout) -> None:
     """Mount the root and what belongs into it; safe to repeat."""
     if not lab.slurm_template.exists():
         raise LabError("the Slurm root is not built; run `python3 -m e2e.lab build`")
-    upper, work = lab.state / "slurm/upper", lab.state / "slurm/work"
-    for folder in (upper, work, lab.root, lab.scratch):
+    _forget_other_template(lab)
+    upper, work, logs = lab.state / "slurm/upper", lab.state / "slurm/work", lab.logs / "slurm"
+    for folder in (upper, work, logs, lab.root, lab.scratch):
         folder.mkdir(parents=True, exist_ok=True)
     lab.scratch.chmod(0o1777)
     root = lab.root
@@ -34,12 +35,24 @@ def enter(lab: Layout) -> None:
     mounts.mount(root / "dev/pts", "--bind", "/dev/pts")
     mounts.mount(root / "dev/shm", "-t", "tmpfs", "tmpfs", "-o", "size=512m")
     mounts.mount(root / "run", "-t", "tmpfs", "tmpfs", "-o", "mode=755,size=64m")
+    mounts.mount(root / "var/log/slurm", "--bind", str(logs))
     mounts.mount(root / SCRATCH_INSIDE[1:], "--bind", str(lab.scratch))
     mounts.mount(root / CLONE_INSIDE[1:], "--bind", "-o", "ro", str(lab.clone))
     # the Slurm daemons listen on the address of the machine's own name, which must be the loopback one in here
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n::1 localhost\n")
     if Path("/etc/resolv.conf").exists():
         shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
+
+
+def _forget_other_template(lab: Layout) -> None:
+    """What was written over one template means nothing over another."""
+    state = lab.state / "slurm"
+    note, current = state / "template", lab.slurm_cache.name
+    if note.exists() and note.read_text() != current and not mounts.below(lab.root):
+        say(f"Slurm state belongs to {note.read_text()}, starting an empty one")
+        shutil.rmtree(state)
+    state.mkdir(parents=True, exist_ok=True)
+    note.write_text(current)
 
 
 def inside(lab: Layout, *argv: str, stdin: str | None = None, timeout: float = 60) -> str:

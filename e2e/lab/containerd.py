@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 from e2e.lab import images, supervise
@@ -39,6 +40,8 @@ disabled_plugins = [
   restrict_oom_score_adj = true
   disable_hugetlb_controller = true
   tolerate_missing_hugetlb_controller = true
+  # network namespaces are mounts too: below the state folder `down` finds them after any crash
+  netns_mounts_under_state_dir = true
   cdi_spec_dirs = ["{cdi}"]
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ["{cni_plugins}"]
@@ -74,9 +77,7 @@ def up(lab: Layout, node: LabNode) -> None:
         path.mkdir(parents=True, exist_ok=True)
     config = folder / "config.toml"
     config.write_text(
-        CONFIG.format(
-            home=folder, cdi=cdi_folder(lab, node), pause=images.PAUSE, cni_plugins=CNI_PLUGINS, runc=RUNC
-        )  # fmt: skip
+        CONFIG.format(home=folder, cdi=cdi_folder(lab, node), pause=images.PAUSE, cni_plugins=CNI_PLUGINS, runc=RUNC)
     )
     (folder / "cni/10-lab.conflist").write_text(json.dumps(_network(folder, node), indent=1))
     supervise.ensure(
@@ -127,13 +128,18 @@ def down(lab: Layout, node: LabNode) -> None:
                 _ctr(lab, node, "tasks", "rm", "-f", task)
             except LabError:  # ended by itself meanwhile
                 continue
+    deadline = time.monotonic() + 2
+    while _shims(lab, node) and time.monotonic() < deadline:  # a shim ends by itself with its last container
+        time.sleep(0.05)
     supervise.stop(lab, f"containerd-{node.kube}")
-    _kill_shims(lab, node)
+    for shim in _shims(lab, node):
+        for pid in [*_children(shim), shim]:
+            _kill(pid)
 
 
-def _kill_shims(lab: Layout, node: LabNode) -> None:
-    """Shims outlive a killed containerd; they name its socket in their command line. Their containers go with them."""
-    address = str(socket(lab, node)).encode()
+def _shims(lab: Layout, node: LabNode) -> list[int]:
+    """Shims outlive a killed containerd; each names the socket of its containerd in its command line."""
+    address, found = str(socket(lab, node)).encode(), []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -142,8 +148,15 @@ def _kill_shims(lab: Layout, node: LabNode) -> None:
         except OSError:
             continue
         if words[0].endswith(b"containerd-shim-runc-v2") and address in words:
-            for pid in [*_children(int(entry.name)), int(entry.name)]:
-                os.kill(pid, signal.SIGKILL)
+            found.append(int(entry.name))
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
 def _children(pid: int) -> list[int]:

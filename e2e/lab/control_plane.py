@@ -46,7 +46,9 @@ def healthy(port: int, path: str = "/healthz", *, tls: bool = True) -> bool:
             context = ssl.create_default_context()
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-            link: http.client.HTTPConnection = http.client.HTTPSConnection("127.0.0.1", port, timeout=2, context=context)
+            link: http.client.HTTPConnection = http.client.HTTPSConnection(
+                "127.0.0.1", port, timeout=2, context=context
+            )
         else:
             link = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         link.request("GET", path)

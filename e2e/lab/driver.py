@@ -51,7 +51,7 @@ def _daemon(lab: Layout, node: LabNode) -> Daemon:
         ),
         cwd=lab.clone,
         env={"PYTHONUNBUFFERED": "1"},
-        ready=lambda: any((root / "plugins_registry").glob("*.sock")),
+        ready=lambda: any(map(supervise.answering, (root / "plugins_registry").glob("*.sock"))),
         endpoint=f"unix:{root}/plugins_registry",
         patience=20,
     )  # fmt: skip

@@ -14,11 +14,11 @@ from e2e.lab.progress import say
 BUSYBOX = Path("/bin/busybox")
 APP = "localhost/lab/busybox:1"
 PAUSE = "localhost/lab/pause:1"
-APPLETS = (
-    "sh ash awk basename cat chmod chown cp cut date dd df dirname echo env expr false find grep head hostname id kill "
-    "ln ls mkdir mv nc nproc nslookup od ping printf ps pwd readlink rm rmdir sed seq sleep sort stat stty sync tail "
-    "tee test timeout touch tr true uname uniq wc wget which xargs"
-).split()
+_APPLETS = """
+    sh ash awk basename cat chmod chown cp cut date dd df dirname echo env expr false find grep head hostname id kill
+    ln ls mkdir mv nc nproc nslookup od ping printf ps pwd readlink rm rmdir sed seq sleep sort stat stty sync tail
+    tee test timeout touch tr true uname uniq wc wget which xargs
+"""
 # the sandbox process: ends at once on SIGTERM
 PAUSE_SCRIPT = b"#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1000000 & wait $!; done\n"
 FOLDERS = {"bin": 0o755, "dev": 0o755, "etc": 0o755, "proc": 0o755, "sys": 0o755, "tmp": 0o1777}
@@ -31,7 +31,7 @@ def build(lab: Layout) -> None:
     if b"/lib64/ld-linux" in shell[:4096]:
         raise ValueError(f"{BUSYBOX} is not static; the package busybox-static has the right one")
     base = {"bin/busybox": shell, "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", "etc/group": b"root:x:0:\n"}
-    app = _layer(base, APPLETS)
+    app = _layer(base, _APPLETS.split())
     pause = _layer({**base, "bin/pause": PAUSE_SCRIPT}, ["sh", "sleep"])
     _write(lab.images / "busybox.tar", _archive(APP, app, {"Env": ["PATH=/bin"], "Cmd": ["sh"]}))
     _write(lab.images / "pause.tar", _archive(PAUSE, pause, {"Env": ["PATH=/bin"], "Entrypoint": ["/bin/pause"]}))

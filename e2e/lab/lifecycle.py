@@ -36,7 +36,9 @@ def exclusive(lab: Layout) -> Iterator[None]:
     """Only one command changes the lab at a time; a second one waits."""
     host.require_root()
     if len(str(lab.state)) > LONGEST_STATE:
-        raise LabError(f"GANGBRIDGE_LAB={lab.state} is longer than {LONGEST_STATE} characters; socket paths would not fit")
+        raise LabError(
+            f"GANGBRIDGE_LAB={lab.state} is longer than {LONGEST_STATE} characters; socket paths would not fit"
+        )
     lab.state.mkdir(parents=True, exist_ok=True)
     with (lab.state / "lock").open("w") as lock:
         try:
@@ -126,5 +128,3 @@ def wipe(lab: Layout) -> None:
 def purge(lab: Layout) -> None:
     wipe(lab)
     shutil.rmtree(lab.state)
-
-

@@ -1,4 +1,4 @@
-"""One certificate authority for the lab and what it signs: the API server, and the API server as a client of kubelets."""
+"""The lab's certificate authority and what it signs: the API server, as a server and as a client of kubelets."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ install -d -o mysql -g mysql /run/mysqld
 install -d -o slurm -g slurm /run/slurmctld /run/slurmdbd
 install -d -o root -g root /run/slurm
 install -d -o slurm -g slurm -m 700 /var/spool/slurmctld
-install -d NODE_SPOOLS /var/log/slurm
+install -d NODE_SPOOLS
 chown slurm:slurm /etc/slurm/slurm.key /etc/slurm/jwt.key /etc/slurm/slurmdbd*.conf
 """
 

@@ -32,11 +32,11 @@ def mirror() -> str:
     found = re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(\S+/debian/?)(?:\s|$)", text, re.MULTILINE)
     if not found:
         raise LabError("no Debian mirror in the machine's apt sources (/etc/apt/sources.list*)")
-    return found[0]
+    return str(found[0])
 
 
 def build(lab: Layout) -> None:
-    """Make the template unless it is there. An interrupted build leaves only a `.partial` folder, which is started over."""
+    """Make the template unless it is there. An interrupted build leaves only `root.partial`, which is started over."""
     if lab.slurm_template.exists():
         say("Slurm root: present")
         return

@@ -71,6 +71,13 @@ def listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def answering(path: Path) -> bool:
+    """Somebody accepts connections on the unix socket `path`; the file alone may be left over from a crash."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(str(path)) == 0
+
+
 def records(lab: Layout) -> list[Record]:
     return [found for path in sorted(lab.run.glob("*.json")) if (found := _read(path)) is not None]
 
@@ -92,16 +99,16 @@ def log_of(lab: Layout, name: str) -> Path:
 
 
 def ensure(lab: Layout, daemon: Daemon) -> bool:
-    """Make `daemon` run and be ready. True if it had to be started; LabError with its log's tail if it does not come up."""
+    """Make `daemon` run and be ready. True if it had to be started; LabError with the end of its log if it fails."""
     record = find(lab, daemon.name)
-    if record is not None and _wait(lab, daemon, record, 10):
+    if record is not None and _wait(daemon, record, 10):
         return False
     if record is not None:
         say(f"{daemon.name}: alive but not answering for 10 s, restarting it")
         stop(lab, daemon.name, grace=2)
     record = _launch(lab, daemon)
     began = time.monotonic()
-    if not _wait(lab, daemon, record, daemon.patience):
+    if not _wait(daemon, record, daemon.patience):
         state = "is not ready" if record.alive() else "ended"
         log = log_of(lab, daemon.name)
         raise LabError(f"{daemon.name} {state}; its log ({log}) ends with:\n{tail(log.read_text(errors='replace'))}")
@@ -109,7 +116,7 @@ def ensure(lab: Layout, daemon: Daemon) -> bool:
     return True
 
 
-def _wait(lab: Layout, daemon: Daemon, record: Record, patience: float) -> bool:
+def _wait(daemon: Daemon, record: Record, patience: float) -> bool:
     deadline = time.monotonic() + patience
     while record.alive():
         if daemon.ready():

@@ -1,4 +1,4 @@
-"""Namespaces and rights of the lab: the operator's namespace, the tenants `research` (alice) and `bio` (bob), KWOK's role."""
+"""Namespaces and rights: the operator's namespace, the tenants `research` (alice) and `bio` (bob), KWOK's role."""
 
 from __future__ import annotations
 

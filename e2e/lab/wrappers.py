@@ -13,7 +13,7 @@ SLURM_COMMANDS = (
 )  # fmt: skip
 
 SLURM_EXEC = """#!/bin/sh
-# slurm-exec [-u USER] COMMAND…: run COMMAND inside the Slurm root of the lab with a clean environment (root by default).
+# slurm-exec [-u USER] COMMAND…: run COMMAND inside the lab's Slurm root with a clean environment, root by default.
 # The scratch folder is {scratch} there and {outside} here; the clone is {clone}, read-only.
 user=root
 if [ "$1" = -u ]; then user=$2; shift 2; fi
