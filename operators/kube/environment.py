@@ -45,7 +45,7 @@ def member_environment(gang: Gang, roster: Roster, member: Member) -> dict[str, 
 
 
 def with_environment(container: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Return the container with ``values`` ahead of its own env, so that ``$(RANK)`` works there; its own values win."""
+    """Return the container with ``values`` ahead of its own env (so ``$(RANK)`` works there); its own values win."""
     own = list(container.get("env") or [])
     taken = {entry.get("name") for entry in own}
     added = [{"name": name, "value": value} for name, value in values.items() if name not in taken]

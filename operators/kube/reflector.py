@@ -119,7 +119,12 @@ class Reflector:
         items, version = await self._client.list(self.resource, self._namespace, label_selector=self._label_selector)
         self._heard = time.monotonic()
         heard_of = self._store.position
-        changes = self._store.replace(items, int(version))
+        changes: list[Change] = []
+        if int(version) < heard_of:
+            # A consistent read can only be older than the stream when the server's history was restored from a backup.
+            log.warning("history_restarted", resource=self.resource.plural, version=version, known=heard_of)
+            changes += self._store.restart()
+        changes += self._store.replace(items, int(version))
         if is_routine:
             self.drift += sum(event != DELETED and version_of(obj) <= heard_of for event, obj in changes)
         self._report(changes)

@@ -6,6 +6,7 @@ everything; our own writes may run ahead of it, and what the server then says of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,9 @@ Key = tuple[str, str]
 Change = tuple[str, Object]
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+_MAX_GONE = 20_000
+"""Most deleted uids that are remembered: those of the time that a list takes are enough."""
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -32,28 +36,24 @@ def _uid(obj: Mapping[str, Any]) -> str:
 
 
 class Store:
-    """Objects of one type. Methods return the changes that they made, in order; ``trim`` cuts what is kept."""
+    """Objects of one type. Methods return the changes that they made, in order; ``trim`` cuts what is kept.
+
+    A list may be taken while events go on coming: each object is judged by its own version.
+    """
 
     def __init__(self, trim: Callable[[Object], Object] | None = None) -> None:
         self.position = 0
         self._trim = trim
         self._objects: dict[Key, Object] = {}
-        self._gone: set[str] = set()  # uids that we deleted before the server's stream said so
+        self._gone: dict[str, float] = {}
+        """Deleted uids and the version up to which news of them is old; what a delete of ours removed never returns."""
         self.objects: Mapping[Key, Object] = MappingProxyType(self._objects)
 
     def replace(self, items: Iterable[Object], version: int) -> list[Change]:
-        """Take a list read at ``version`` for the truth, but for what our own writes know better.
-
-        A consistent list can only be older than the stream when the server's history was restored from a backup: then
-        nothing that we know counts.
-        """
+        """Take a list read at ``version`` for the truth, but for what is known from later."""
         listed = {key_of(item): item for item in items}
-        self._gone &= {_uid(item) for item in listed.values()}
-        if version < self.position:
-            dropped = [(DELETED, known) for known in self._objects.values()]
-            self._objects.clear()
-            self.position = 0
-            return dropped + self.replace(listed.values(), version)
+        uids = {_uid(item) for item in listed.values()}
+        self._gone = {uid: until for uid, until in self._gone.items() if until > version and uid in uids}
         changes: list[Change] = []
         for key, known in list(self._objects.items()):
             listed_uid = _uid(listed[key]) if key in listed else None
@@ -65,7 +65,15 @@ class Store:
         self.position = max(self.position, version)
         return changes
 
-    def apply(self, event: str, obj: Object) -> list[Change]:
+    def restart(self) -> list[Change]:
+        """Forget everything: the server's history was restored from a backup and versions mean nothing any more."""
+        changes = [(DELETED, known) for known in self._objects.values()]
+        self._objects.clear()
+        self._gone.clear()
+        self.position = 0
+        return changes
+
+    def apply(self, event: str | None, obj: Object) -> list[Change]:
         """Take one watch event; BOOKMARK only moves the position."""
         self.position = max(self.position, version_of(obj))
         if event == DELETED:
@@ -78,7 +86,7 @@ class Store:
 
     def forget(self, obj: Mapping[str, Any]) -> list[Change]:
         """Take note that ``obj`` (its uid) is gone from the server because we deleted it."""
-        self._gone.add(_uid(obj))
+        self._bury(_uid(obj), math.inf)
         known = self._objects.get(key_of(obj))
         if known is None or _uid(known) != _uid(obj):
             return []
@@ -88,7 +96,8 @@ class Store:
     def _put(self, obj: Object) -> list[Change]:
         key = key_of(obj)
         known = self._objects.get(key)
-        if _uid(obj) in self._gone or (known is not None and version_of(known) >= version_of(obj)):
+        version = version_of(obj)
+        if version <= self._gone.get(_uid(obj), -1) or (known is not None and version_of(known) >= version):
             return []
         kept = self._trimmed(obj)
         self._objects[key] = kept
@@ -100,12 +109,19 @@ class Store:
         return [(DELETED, known), (ADDED, kept)]
 
     def _drop(self, obj: Object) -> list[Change]:
-        self._gone.discard(_uid(obj))
         known = self._objects.get(key_of(obj))
+        # NB: with a selector this may only mean that the object stopped matching; a later version may match again.
+        self._bury(_uid(obj), max(version_of(obj), self._gone.get(_uid(obj), -1)))
         if known is None or version_of(known) > version_of(obj):
             return []
         del self._objects[key_of(obj)]
         return [(DELETED, self._trimmed(obj))]
+
+    def _bury(self, uid: str, until: float) -> None:
+        self._gone.pop(uid, None)
+        self._gone[uid] = until
+        if len(self._gone) > _MAX_GONE:
+            del self._gone[next(iter(self._gone))]
 
     def _trimmed(self, obj: Object) -> Object:
         meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
