@@ -1,4 +1,4 @@
-"""`build`: everything heavy, into the cache. Only what is missing is built; an interrupted build leaves nothing half."""
+"""`build`: everything heavy, into the cache. Only what is missing is built; an interrupted build leaves no half."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def build(lab: Layout) -> None:
     if b"/lib64/ld-linux" in shell[:4096]:
         raise ValueError(f"{BUSYBOX} is not static; the package busybox-static has the right one")
     base = {"bin/busybox": shell, "etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", "etc/group": b"root:x:0:\n"}
-    app = _layer(base, _APPLETS.split())
-    pause = _layer({**base, "bin/pause": PAUSE_SCRIPT}, ["sh", "sleep"])
+    app = layer(base, _APPLETS.split())
+    pause = layer({**base, "bin/pause": PAUSE_SCRIPT}, ["sh", "sleep"])
     _write(lab.images / "busybox.tar", _archive(APP, app, {"Env": ["PATH=/bin"], "Cmd": ["sh"]}))
     _write(lab.images / "pause.tar", _archive(PAUSE, pause, {"Env": ["PATH=/bin"], "Entrypoint": ["/bin/pause"]}))
 
@@ -54,7 +54,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes = b"", *, kind: bytes 
     archive.addfile(entry, io.BytesIO(data))
 
 
-def _layer(files: dict[str, bytes], applets: list[str]) -> bytes:
+def layer(files: dict[str, bytes], applets: list[str]) -> bytes:
     """A file system as an uncompressed tar; every applet is a link to busybox."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -67,9 +67,9 @@ def _layer(files: dict[str, bytes], applets: list[str]) -> bytes:
     return buffer.getvalue()
 
 
-def _archive(tag: str, layer: bytes, settings: dict[str, list[str]]) -> bytes:
+def _archive(tag: str, content: bytes, settings: dict[str, list[str]]) -> bytes:
     """The archive format of `docker save`, which containerd imports."""
-    digest = hashlib.sha256(layer).hexdigest()
+    digest = hashlib.sha256(content).hexdigest()
     image = {
         "architecture": "amd64",
         "os": "linux",
@@ -82,6 +82,6 @@ def _archive(tag: str, layer: bytes, settings: dict[str, list[str]]) -> bytes:
     manifest = json.dumps([{"Config": config_name, "RepoTags": [tag], "Layers": [layer_name]}]).encode()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, data in ((config_name, config), (layer_name, layer), ("manifest.json", manifest)):
+        for name, data in ((config_name, config), (layer_name, content), ("manifest.json", manifest)):
             _add(archive, name, data)
     return buffer.getvalue()

@@ -28,11 +28,15 @@ MY_CNF = "/etc/slurm/my.cnf"
 def mirror() -> str:
     """The Debian mirror that the machine's own apt uses."""
     sources = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    text = "\n".join(path.read_text() for path in sources if path.suffix in {".list", ".sources"} and path.exists())
-    found = re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(\S+/debian/?)(?:\s|$)", text, re.MULTILINE)
-    if not found:
+    return find_mirror("\n".join(p.read_text() for p in sources if p.suffix in {".list", ".sources"} and p.exists()))
+
+
+def find_mirror(sources: str) -> str:
+    """The first archive in apt sources of either format whose path ends in /debian."""
+    found = re.search(r"^(?:URIs:|deb(?:[ \t]+\[[^]]*\])?)[ \t]+(\S+/debian/?)(?:\s|$)", sources, re.MULTILINE)
+    if found is None:
         raise LabError("no Debian mirror in the machine's apt sources (/etc/apt/sources.list*)")
-    return str(found[0])
+    return found[1]
 
 
 def build(lab: Layout) -> None:

@@ -18,6 +18,7 @@ from e2e.lab.progress import say
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROBE_INTERVAL = 0.05  # seconds
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,7 @@ def ensure(lab: Layout, daemon: Daemon) -> bool:
 def _wait(daemon: Daemon, record: Record, patience: float) -> bool:
     deadline = time.monotonic() + patience
     while record.alive():
+        _reap(record.pid)
         if daemon.ready():
             return True
         if time.monotonic() > deadline:
@@ -142,6 +144,7 @@ def _launch(lab: Layout, daemon: Daemon) -> Record:
             daemon.argv, env={**base, **daemon.env}, cwd=daemon.cwd,
             stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+    _CHILDREN[process.pid] = process
     record = Record(
         name=daemon.name, pid=process.pid, started=start_time(process.pid) or 0,
         boot=BOOT_ID.read_text().strip(), endpoint=daemon.endpoint,
@@ -179,7 +182,7 @@ def _signal(record: Record, number: signal.Signals) -> None:
 
 
 def _reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # started by an earlier command of the lab
-        return
+    """A child of this very command stays a zombie until it is asked for; earlier ones are no children any more."""
+    child = _CHILDREN.get(pid)
+    if child is not None:
+        child.poll()
