@@ -52,8 +52,7 @@ class Store:
     def replace(self, items: Iterable[Object], version: int) -> list[Change]:
         """Take a list read at ``version`` for the truth, but for what is known from later."""
         listed = {key_of(item): item for item in items}
-        uids = {_uid(item) for item in listed.values()}
-        self._gone = {uid: until for uid, until in self._gone.items() if until > version and uid in uids}
+        self._gone = {uid: until for uid, until in self._gone.items() if until > version}
         changes: list[Change] = []
         for key, known in list(self._objects.items()):
             listed_uid = _uid(listed[key]) if key in listed else None
