@@ -115,9 +115,8 @@ def _devices(spec: GangSpec, queue: QueueSpec, view: FleetView) -> Refused | Non
     largest = most.get(gres.type, 0) if gres.type else max(most.values(), default=0)
     largest = min(largest, MAX_DEVICES_PER_POD)
     if gres.count > largest:
-        message = (
-            f"spec.roles[0].gres: {gres.count} GPUs per pod, but a node of {queue.partition} gives at most {largest}"
-        )
+        where = f"a node of partition {queue.partition}"
+        message = f"spec.roles[0].gres: {gres.count} GPUs per pod, but {where} gives at most {largest}"
         return Refused(reason=Refusal.TOO_MANY_GPUS, message=message)
     return None
 

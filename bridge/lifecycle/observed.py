@@ -63,16 +63,16 @@ def _observe(
     live = [job for job in current if job.is_live]
     hold = min(live, key=_age) if live else max(current, key=_age, default=None)
     attempt = gang.status.attempt
+    pods = sorted(pods, key=lambda pod: (pod.attempt, pod.rank, pod.name))
+    claims = sorted(claims, key=lambda claim: (claim.attempt, claim.rank, claim.name))
     return Observed(
         gang=gang,
         hold=hold,
         stray_holds=tuple(job for job in sorted(holds, key=_age) if job.is_live and job is not hold),
-        pods=tuple(sorted((pod for pod in pods if pod.attempt == attempt), key=lambda pod: pod.rank)),
-        stray_pods=tuple(sorted((pod for pod in pods if pod.attempt != attempt), key=lambda pod: pod.name)),
-        claims=tuple(sorted((claim for claim in claims if claim.attempt == attempt), key=lambda claim: claim.rank)),
-        stray_claims=tuple(
-            sorted((claim for claim in claims if claim.attempt != attempt), key=lambda claim: claim.name)
-        ),
+        pods=tuple(pod for pod in pods if pod.attempt == attempt),
+        stray_pods=tuple(pod for pod in pods if pod.attempt != attempt),
+        claims=tuple(claim for claim in claims if claim.attempt == attempt),
+        stray_claims=tuple(claim for claim in claims if claim.attempt != attempt),
         has_service=has_service,
     )
 

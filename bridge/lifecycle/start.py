@@ -137,9 +137,8 @@ def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
         return str(spec)
     unknown = [name for name in hold.nodes if name not in view.nodes or view.nodes[name].map is None]
     if unknown:
-        problem = (
-            view.nodes[unknown[0]].problem if unknown[0] in view.nodes else "no managed Kubernetes node has its name"
-        )
+        first = view.nodes.get(unknown[0])
+        problem = first.problem if first else "no managed Kubernetes node has its name"
         return f"{len(unknown)} of {len(hold.nodes)} nodes have no device map; {unknown[0]}: {problem}"
     nodes = tuple(sorted(hold.nodes, key=lambda name: rank_key(view.nodes[name].domains, name)))
     width, rest = divmod(spec.role.replicas, max(1, len(nodes)))
@@ -147,7 +146,7 @@ def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
         return f"{spec.role.replicas} pods do not divide over the {len(nodes)} nodes of job {hold.job_id}"
     members: list[Member] = []
     for node_rank, name in enumerate(nodes):
-        found = _node_members(gang, hold, view, name, node_rank=node_rank, width=width, gres=spec.role.gres)
+        found = _node_members(hold, view, name, node_rank=node_rank, width=width, gres=spec.role.gres)
         if isinstance(found, str):
             return found
         members += found
@@ -155,9 +154,9 @@ def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
 
 
 def _node_members(
-    gang: Gang, hold: SlurmJob, view: FleetView, name: str, *, node_rank: int, width: int, gres: GresRequest
+    hold: SlurmJob, view: FleetView, name: str, *, node_rank: int, width: int, gres: GresRequest
 ) -> list[Member] | str:
-    """Divide what Slurm allocated on one node among its pods; what it gave beyond the request goes to the last pod."""
+    """Divide what Slurm allocated on one node among its pods; the last pod gets what goes beyond the request."""
     node = view.nodes[name]
     indices = gpu_indices(hold.gres.get(name, ()))
     if len(indices) < width * gres.count or node.map is None:

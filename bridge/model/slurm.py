@@ -52,7 +52,7 @@ class SlurmJob:
     start_time: int | None = None
     end_time: int | None = None
     time_limit_min: int | None = None
-    exit_status: ExitStatus = ExitStatus()
+    exit_status: ExitStatus = field(default_factory=ExitStatus)
     restart_count: int = 0
     priority: int = 0
     array_job_id: int | None = None
@@ -76,8 +76,8 @@ class SlurmJob:
 class SlurmNode:
     """One node record. ``states`` holds the base state and every flag, upper case (``{"IDLE", "DRAIN"}``).
 
-    ``gres`` is what is configured, with ``indices`` for the devices that slurmctld tracks one by one; ``sockets`` maps a
-    tracked index of ``gpu`` to its socket where Slurm says so.
+    ``gres`` is what is configured, with ``indices`` for the devices that slurmctld tracks one by one; ``sockets`` maps
+    a tracked index of ``gpu`` to its socket where Slurm says so.
     """
 
     name: str
@@ -133,7 +133,7 @@ _CLOSED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmView:
-    """One poll of slurmctld: jobs (ended ones too, until MinJobAge) and nodes. ``taken_at``: seconds since the epoch."""
+    """One poll of slurmctld at ``taken_at`` (epoch seconds): nodes and jobs, ended ones too until MinJobAge."""
 
     jobs: Mapping[int, SlurmJob]
     nodes: Mapping[str, SlurmNode]

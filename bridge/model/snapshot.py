@@ -16,7 +16,7 @@ class Snapshot:
     """Everything one cycle knows. ``slurm`` is None while slurmctld does not answer: unknown, never gone.
 
     ``not_before`` holds back new attempts and resubmissions (gang uid to seconds since the epoch).
-    ``services`` are (namespace, name) of headless services of gangs.
+    ``services`` are (namespace, gang uid) of the headless services of gangs.
     """
 
     now: int

@@ -1,0 +1,250 @@
+"""Carry out actions. Each ends in the state it names, even if an earlier life of ours was there first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import structlog
+
+from bridge import wellknown
+from bridge.lifecycle import actions as act
+from bridge.lifecycle.actions import Action, Stages
+from bridge.lifecycle.names import mirror_name
+from bridge.model.gang import Gang
+from bridge.model.kube import PodView
+from bridge.slurm.port import SlurmPort
+from operators import failpoints
+from operators.kube.claims import (
+    allocated,
+    build_claim,
+    build_mirror_claim,
+    mirror_consumer,
+    pod_consumer,
+    released,
+    unprotected,
+)
+from operators.kube.client import JSON_PATCH, KubeClient
+from operators.kube.errors import AlreadyExists, Invalid, NotFound
+from operators.kube.mirrors import DIGEST, build_mirror_job
+from operators.kube.pods import build_pod, build_service, build_trial_pod, ungate_patch
+from operators.kube.resources import (
+    GANGJOBS,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+    SERVICES,
+    Resource,
+)
+from operators.kube.slices import build_slices
+from operators.observer import Observer
+from operators.status import mirror_status
+
+log = structlog.get_logger()
+
+Object = dict[str, Any]
+
+_SLURM_WRITES = (act.SubmitHold, act.RepinHold, act.CompleteHold, act.CancelHold)
+
+
+class Applier:
+    """Effects on both servers; what they answer goes straight to the observer, ahead of its watches."""
+
+    def __init__(self, client: KubeClient, slurm: SlurmPort, observer: Observer) -> None:
+        self._client = client
+        self._slurm = slurm
+        self._observer = observer
+        self.touched_slurm = False
+        """Set when a call that changes slurmctld was begun; whoever reads it clears it."""
+
+    async def run(self, stages: Stages) -> None:
+        """Carry out ``stages`` in order; the first error of a stage is raised when all of its actions have ended."""
+        for stage in stages:
+            results = await asyncio.gather(*(self._one(action) for action in stage), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+
+    async def _one(self, action: Action) -> None:
+        name = type(action).__name__
+        if isinstance(action, _SLURM_WRITES):
+            self.touched_slurm = True
+        failpoints.reach(f"before:{name}")
+        await self._do(action)
+        failpoints.reach(f"after:{name}")
+
+    async def _do(self, action: Action) -> None:  # noqa: C901, PLR0912 - one line per kind of action
+        match action:
+            case act.AddFinalizer():
+                await self._set_finalizer(action.gang, present=True)
+            case act.RemoveFinalizer():
+                await self._set_finalizer(action.gang, present=False)
+            case act.DryRunPod():
+                pod = build_trial_pod(action.gang, self._template(action.gang))
+                await self._client.create(PODS, pod, dry_run=True)
+            case act.SubmitHold():
+                await self._submit(action)
+            case act.RepinHold():
+                await self._slurm.repin(action.job_id, action.nodes)
+                log.info("hold_repinned", job_id=action.job_id, nodes=action.nodes)
+            case act.CompleteHold():
+                await self._slurm.complete(action.job_id, action.status)
+                log.info("hold_completed", job_id=action.job_id, exit_code=action.status.code)
+            case act.CancelHold():
+                await self._slurm.cancel(action.job_id)
+                log.info("hold_cancelled", job_id=action.job_id)
+            case act.CreateService():
+                await self._create(SERVICES, build_service(action.gang))
+            case act.CreatePod():
+                template = self._template(action.gang)
+                await self._create(PODS, build_pod(action.gang, action.roster, action.member, template))
+            case act.CreateClaim():
+                await self._create(RESOURCECLAIMS, build_claim(action.gang, action.member))
+            case act.AllocateClaim():
+                await self._allocate(action)
+            case act.UngatePod():
+                await self._ungate(action.pod)
+            case act.DeletePod():
+                await self._delete(PODS, action.pod.namespace, action.pod.name, action.pod.uid)
+            case act.FreeClaim():
+                await self._free(action)
+            case act.WriteMirror():
+                await self._write_mirror(action)
+            case act.DeleteMirror():
+                mirror = action.mirror
+                await self._delete(GANGJOBS, mirror.namespace, mirror.name, mirror.uid)
+            case act.CreateMirrorClaim():
+                claim = build_mirror_claim(
+                    action.name, job_id=action.job.job_id, device_class=action.device_class, count=action.count
+                )
+                await self._create(RESOURCECLAIMS, claim)
+            case act.PublishPool():
+                await self._publish(action)
+            case act.TaintNode():
+                await self._taint(action.kube_node)
+            case _:
+                assert_never(action)
+
+    def _template(self, gang: Gang) -> Mapping[str, Any]:
+        raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
+        if raw is None:
+            raise NotFound(404, "NotFound", f"gangjob {gang.namespace}/{gang.name} is gone")
+        template: Mapping[str, Any] = raw["spec"]["roles"][0]["template"]
+        return template
+
+    async def _create(self, resource: Resource, obj: Object) -> None:
+        meta = obj["metadata"]
+        try:
+            stored = await self._client.create(resource, obj)
+        except AlreadyExists:
+            # Names carry uid and attempt: what exists is what an earlier life of ours made.
+            stored = await self._client.get(resource, meta["name"], meta.get("namespace"))
+        self._observer.observe(resource, stored)
+
+    async def _delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+        known = {"metadata": {"namespace": namespace, "name": name, "uid": uid}}
+        try:
+            stays = await self._client.delete(resource, name, namespace=namespace, uid=uid)
+        except NotFound:
+            stays = None
+        if stays is None:
+            self._observer.forget(resource, known)
+        else:
+            self._observer.observe(resource, stays)
+
+    async def _set_finalizer(self, gang: Gang, *, present: bool) -> None:
+        raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
+        if raw is None or raw["metadata"]["uid"] != gang.uid:
+            return
+        meta = raw["metadata"]
+        kept = [finalizer for finalizer in meta.get("finalizers", ()) if finalizer != wellknown.FINALIZER]
+        finalizers = [*kept, wellknown.FINALIZER] if present else kept
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]}}
+        try:
+            stored = await self._client.patch(GANGJOBS, gang.name, patch, namespace=gang.namespace)
+        except NotFound:
+            return
+        if stored["metadata"].get("finalizers") or "deletionTimestamp" not in stored["metadata"]:
+            self._observer.observe(GANGJOBS, stored)
+        else:
+            self._observer.forget(GANGJOBS, stored)
+
+    async def _submit(self, action: act.SubmitHold) -> None:
+        job_id = await self._slurm.allocate(action.request)
+        log.info(
+            "hold_submitted",
+            gang=f"{action.gang.namespace}/{action.gang.name}",
+            attempt=action.request.marker.key.attempt,
+            job_id=job_id,
+            nodes=action.request.nodes,
+        )
+
+    async def _allocate(self, action: act.AllocateClaim) -> None:
+        raw = self._observer.raw(RESOURCECLAIMS, action.claim.namespace, action.claim.name)
+        if raw is None or raw["metadata"]["uid"] != action.claim.uid:
+            raise NotFound(404, "NotFound", f"claim {action.claim.name} is gone")
+        build = pod_consumer if isinstance(action.consumer, PodView) else mirror_consumer
+        consumer = build(action.consumer.name, action.consumer.uid)
+        claim = allocated(raw, devices=action.devices, node=action.node, consumer=consumer, now=int(time.time()))
+        self._observer.observe(RESOURCECLAIMS, await self._client.replace_status(RESOURCECLAIMS, claim))
+
+    async def _ungate(self, pod: PodView) -> None:
+        try:
+            stored = await self._client.patch(
+                PODS, pod.name, ungate_patch(pod.uid), namespace=pod.namespace, content_type=JSON_PATCH
+            )
+        except Invalid:
+            stored = await self._client.get(PODS, pod.name, pod.namespace)
+        self._observer.observe(PODS, stored)
+
+    async def _free(self, action: act.FreeClaim) -> None:
+        """Release, unprotect, delete: the device is free after the first write, the rest is garbage."""
+        view = action.claim
+        raw = self._observer.raw(RESOURCECLAIMS, view.namespace, view.name)
+        if raw is None or raw["metadata"]["uid"] != view.uid:
+            return
+        try:
+            if (raw.get("status") or {}) != {}:
+                raw = await self._client.replace_status(RESOURCECLAIMS, released(raw))
+                self._observer.observe(RESOURCECLAIMS, raw)
+            if raw["metadata"].get("finalizers"):
+                raw = await self._client.replace(RESOURCECLAIMS, unprotected(raw))
+        except NotFound:
+            self._observer.forget(RESOURCECLAIMS, raw)
+            return
+        if "deletionTimestamp" in raw["metadata"] and not raw["metadata"].get("finalizers"):
+            self._observer.forget(RESOURCECLAIMS, raw)
+            return
+        await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
+
+    async def _write_mirror(self, action: act.WriteMirror) -> None:
+        name = mirror_name(action.job)
+        if action.existing is None:
+            # The digest is written last: a crash in between leaves a mirror that is written again.
+            await self._create(GANGJOBS, build_mirror_job(action.job, ""))
+        patch = {"status": mirror_status(action.job)}
+        where = wellknown.MIRROR_NAMESPACE
+        await self._client.patch(GANGJOBS, name, patch, namespace=where, subresource="status")
+        digest = {"metadata": {"annotations": {DIGEST: action.digest}}}
+        self._observer.observe(GANGJOBS, await self._client.patch(GANGJOBS, name, digest, namespace=where))
+
+    async def _publish(self, action: act.PublishPool) -> None:
+        for obj in build_slices(
+            kube_node=action.kube_node,
+            slurm_node=action.slurm_node,
+            devices=action.devices,
+            generation=action.generation,
+        ):
+            stored = await self._client.apply(RESOURCESLICES, obj, force=True)
+            self._observer.observe(RESOURCESLICES, stored)
+
+    async def _taint(self, node: str) -> None:
+        raw = self._observer.raw(NODES, "", node)
+        if raw is None:
+            return
+        taints = [*(raw["spec"].get("taints") or []), {"key": wellknown.TAINT, "effect": "NoSchedule"}]
+        patch = {"spec": {"taints": taints}, "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
+        self._observer.observe(NODES, await self._client.patch(NODES, node, patch))

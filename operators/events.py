@@ -1,0 +1,60 @@
+"""Kubernetes events for what people want to see in ``kubectl describe``."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import structlog
+
+from bridge import wellknown
+from bridge.model.gang import Gang, GangStatus, Phase
+from operators.kube.client import KubeClient
+from operators.kube.errors import KubeError
+from operators.kube.resources import EVENTS
+from operators.status import timestamp
+
+log = structlog.get_logger()
+
+_WARNINGS = {Phase.FAILED, Phase.PENDING}
+
+
+class Recorder:
+    """Writes an event when a gang's phase or reason changes. Losing one is no harm: the conditions are the truth."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def gang_changed(self, gang: Gang, status: GangStatus) -> None:
+        """Record the change from ``gang.status`` to ``status``, if it is one that a person would want to know."""
+        old = gang.status
+        if (old.phase, old.reason) == (status.phase, status.reason):
+            return
+        try:
+            await self._client.create(EVENTS, _event(gang, status))
+        except KubeError as error:
+            log.debug("event_lost", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+
+
+def _event(gang: Gang, status: GangStatus) -> dict[str, Any]:
+    now = time.time()
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{gang.name[:200]}.{time.time_ns():x}", "namespace": gang.namespace},
+        "involvedObject": {
+            "apiVersion": wellknown.API_VERSION,
+            "kind": "GangJob",
+            "namespace": gang.namespace,
+            "name": gang.name,
+            "uid": gang.uid,
+        },
+        "type": "Warning" if status.phase in _WARNINGS else "Normal",
+        "reason": status.reason or str(status.phase),
+        "message": status.message or str(status.phase),
+        "source": {"component": wellknown.FIELD_MANAGER},
+        "reportingComponent": wellknown.FIELD_MANAGER,
+        "firstTimestamp": timestamp(int(now)),
+        "lastTimestamp": timestamp(int(now)),
+        "count": 1,
+    }

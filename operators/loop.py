@@ -1,0 +1,172 @@
+"""The one writer: observe, plan, apply, publish; again at once while there was something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from bridge.errors import BridgeError, SlurmRejected, SlurmUnavailable, SpecError
+from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.plan import Chore, Plan, plan
+from bridge.lifecycle.refusal import refused
+from bridge.model.gang import GangStatus
+from operators import failpoints
+from operators.apply import Applier
+from operators.events import Recorder
+from operators.kube.client import KubeClient
+from operators.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
+from operators.kube.resources import FLEETS, GANGJOBS
+from operators.observer import Observer
+from operators.slurm_poller import SlurmPoller
+from operators.status import fleet_status, gang_status
+
+log = structlog.get_logger()
+
+SETTLE_S = 0.01
+"""Changes that come within this time share a cycle."""
+AMBIGUOUS_S = 30
+"""How long nothing is submitted again after a submission without an answer: it may still be carried out."""
+BACKOFF_S = 15
+FLEET_STATUS_S = 2
+
+
+@dataclass
+class Beat:
+    """When the last cycle ended (monotonic seconds), for the liveness probe."""
+
+    at: float = 0.0
+    cycles: int = 0
+
+
+class Loop:
+    """Runs cycles one after the other; woken by changes of either server."""
+
+    def __init__(self, client: KubeClient, observer: Observer, poller: SlurmPoller, applier: Applier) -> None:
+        self.beat = Beat(at=time.monotonic())
+        self._client = client
+        self._observer = observer
+        self._poller = poller
+        self._applier = applier
+        self._events = Recorder(client)
+        self._wake = asyncio.Event()
+        self._not_before: dict[str, int] = {}
+        self._slurm_answers: tuple[bool, int] | None = None
+        self._fleet_published = 0.0
+        self._fleet_facts: object = None
+
+    def wake(self) -> None:
+        """Ask for a cycle."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Cycle until cancelled."""
+        await self._observer.synced()
+        while True:
+            self._wake.clear()
+            busy = await self.cycle()
+            self.beat = Beat(at=time.monotonic(), cycles=self.beat.cycles + 1)
+            if not busy:
+                await self._wake.wait()
+                await asyncio.sleep(SETTLE_S)
+
+    async def cycle(self) -> bool:
+        """Run one cycle; return whether anything was done."""
+        snapshot = self._observer.snapshot(self._poller.view, self._not_before)
+        decided = plan(snapshot)
+        work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
+        work += [self._chore(chore) for chore in decided.chores]
+        done = await asyncio.gather(*work)
+        await self._publish_fleet(decided)
+        if self._applier.touched_slurm:
+            self._applier.touched_slurm = False
+            await self._poller.refresh()
+        return any(done)
+
+    async def _decision(self, decision: Decision) -> bool:
+        """Carry out one gang's stages, then publish its status; a refusal becomes the status instead."""
+        gang, status = decision.gang, decision.status
+        did = any(decision.stages)
+        try:
+            await self._applier.run(decision.stages)
+        except (Conflict, NotFound) as error:
+            log.debug("action_outdated", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            return False
+        except SlurmUnavailable as error:
+            log.warning("submission_ambiguous", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            self._hold_back(gang.uid, AMBIGUOUS_S)
+            return False
+        except (SlurmRejected, Invalid, Forbidden, SpecError) as error:
+            log.warning("action_refused", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            self._hold_back(gang.uid, BACKOFF_S)
+            status, did = refused(gang, error, now=int(time.time())), False
+        except KubeError as error:
+            log.warning("action_failed", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            return False
+        if status is not None and status != gang.status:
+            did = await self._publish(decision, status) or did
+        return did
+
+    async def _publish(self, decision: Decision, status: GangStatus) -> bool:
+        gang = decision.gang
+        raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
+        if raw is None or raw["metadata"]["uid"] != gang.uid:
+            return False
+        patch = {
+            "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
+            "status": gang_status(gang, status),
+        }
+        failpoints.reach(f"before:Status{status.phase}")
+        try:
+            stored = await self._client.patch(
+                GANGJOBS, gang.name, patch, namespace=gang.namespace, subresource="status"
+            )
+        except (Conflict, NotFound):
+            return False
+        except KubeError as error:
+            log.warning("status_failed", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            return False
+        failpoints.reach(f"after:Status{status.phase}")
+        self._observer.observe(GANGJOBS, stored)
+        await self._events.gang_changed(gang, status)
+        return True
+
+    async def _chore(self, chore: Chore) -> bool:
+        try:
+            await self._applier.run(chore.stages)
+        except BridgeError as error:
+            log.debug("chore_failed", key=chore.key, error=str(error))
+            return False
+        return any(chore.stages)
+
+    async def _publish_fleet(self, decided: Plan) -> None:
+        """Publish the Fleet's status when it says something new, at most every few seconds."""
+        fleets = sorted(self._observer.fleets.by_key.values(), key=lambda fleet: fleet.name)
+        if not fleets or time.monotonic() - self._fleet_published < FLEET_STATUS_S:
+            return
+        now, answers = int(time.time()), decided.view is not None
+        if self._slurm_answers is None or self._slurm_answers[0] != answers:
+            self._slurm_answers = (answers, now)
+        status = fleet_status(
+            decided.view,
+            decided.decisions,
+            self._poller.info,
+            self._poller.error,
+            since=self._slurm_answers[1],
+            now=now,
+        )
+        facts = {key: value for key, value in status.items() if key != "lastSyncTime"}
+        if facts == self._fleet_facts and time.monotonic() - self._fleet_published < 15 * FLEET_STATUS_S:
+            return
+        try:
+            await self._client.patch(FLEETS, fleets[0].name, {"status": status}, subresource="status")
+        except KubeError as error:
+            log.warning("fleet_status_failed", error=str(error))
+            return
+        self._fleet_published, self._fleet_facts = time.monotonic(), facts
+
+    def _hold_back(self, uid: str, seconds: int) -> None:
+        self._not_before[uid] = int(time.time()) + seconds
+        asyncio.get_running_loop().call_later(seconds + 1, self.wake)

@@ -1,0 +1,64 @@
+"""The newest view of slurmctld, kept by one task; None while it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from bridge.errors import SlurmError
+from bridge.model.slurm import SlurmInfo, SlurmView
+from bridge.slurm.port import SlurmPort
+
+log = structlog.get_logger()
+
+
+class SlurmPoller:
+    """Polls every ``interval_s``, and at once when asked. While ``view`` is None, ``error`` says why."""
+
+    def __init__(self, port: SlurmPort, interval_s: float, on_change: Callable[[], None]) -> None:
+        self.view: SlurmView | None = None
+        self.info: SlurmInfo | None = None
+        self.error = "slurmctld has not answered yet"
+        self.polls = 0
+        self._port = port
+        self._interval_s = interval_s
+        self._on_change = on_change
+        self._wanted = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        while True:
+            self._wanted.clear()
+            waiters, self._waiters = self._waiters, []
+            await self._poll()
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._on_change()
+            try:
+                await asyncio.wait_for(self._wanted.wait(), self._interval_s)
+            except TimeoutError:
+                continue
+
+    async def refresh(self) -> None:
+        """Return after a poll that began after this call; whether it succeeded is in ``view``."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._wanted.set()
+        await waiter
+
+    async def _poll(self) -> None:
+        self.polls += 1
+        try:
+            if self.info is None:
+                self.info = await self._port.info()
+            self.view = await self._port.view()
+        except SlurmError as error:
+            if self.view is not None or str(error) != self.error:
+                log.warning("slurm_unavailable", error=str(error))
+            self.view, self.error = None, str(error)
+            # A controller that comes back may be another version.
+            self.info = None

@@ -1,0 +1,147 @@
+"""Statuses of our kinds as the API server stores them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bridge.accounting.devicemap import tracked_types
+from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.fleetview import FleetView
+from bridge.model.gang import Condition, Gang, GangStatus
+from bridge.model.slurm import SlurmInfo, SlurmJob
+
+Object = dict[str, Any]
+
+
+def timestamp(seconds: int | None) -> str | None:
+    """Return seconds since the epoch as RFC 3339."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def gang_status(gang: Gang, status: GangStatus) -> Object:
+    """Return the whole status of a GangJob; None in a merge patch removes what no longer holds."""
+    hold, outcome = status.hold, status.outcome
+    return {
+        "phase": status.phase,
+        "reason": status.reason,
+        "message": status.message,
+        "attempt": status.attempt,
+        "restarts": status.restarts,
+        "conditions": [_condition(condition, gang.generation) for condition in status.conditions],
+        "outcome": outcome
+        and {
+            "attempt": outcome.attempt,
+            "result": outcome.result,
+            "exitCode": outcome.exit_code,
+            "message": outcome.message[:1024],
+        },
+        "hold": {"jobId": hold.job_id, "state": hold.state, "nodes": ",".join(hold.nodes)} if hold else None,
+        "placement": {"summary": status.placement} if status.placement else None,
+        "pods": status.pods,
+        "readyPods": status.ready_pods,
+        "gpus": status.gpus,
+        "exitCode": status.exit_code,
+        "startTime": timestamp(status.start_time),
+        "completionTime": timestamp(status.completion_time),
+        "estimatedStartTime": timestamp(status.estimated_start_time),
+        "observedGeneration": status.observed_generation,
+    }
+
+
+def _condition(condition: Condition, generation: int) -> Object:
+    return {
+        "type": condition.type,
+        "status": "True" if condition.status else "False",
+        "reason": condition.reason,
+        "message": condition.message,
+        "observedGeneration": generation,
+        "lastTransitionTime": timestamp(condition.since),
+    }
+
+
+def mirror_status(job: SlurmJob) -> Object:
+    """Return the status of the image of an sbatch job: squeue's columns in a GangJob's words."""
+    gpus = sum(gres.count for held in job.gres.values() for gres in held if gres.name == "gpu")
+    return {
+        "phase": "Completing" if job.completing else _MIRROR_PHASES.get(job.state, "Queued"),
+        "reason": job.reason if job.reason not in {"", "None"} else job.state,
+        "attempt": job.restart_count + 1,
+        "gpus": gpus,
+        "pods": "-",
+        "placement": {"summary": f"{len(job.nodes)} node{'' if len(job.nodes) == 1 else 's'}"} if job.nodes else None,
+        "startTime": timestamp(job.start_time) if job.nodes else None,
+        "estimatedStartTime": None if job.nodes else timestamp(job.start_time),
+        "hold": {
+            "jobId": job.job_id,
+            "state": job.state,
+            "nodes": ",".join(job.nodes or job.required_nodes),
+            "name": job.name,
+            "user": job.user,
+            "account": job.account,
+            "partition": job.partition,
+            "qos": job.qos,
+            "reason": job.reason,
+            "submitTime": timestamp(job.submit_time),
+            "endTime": timestamp(job.end_time),
+        },
+    }
+
+
+_MIRROR_PHASES = {"RUNNING": "Running", "SUSPENDED": "Running", "PENDING": "Queued"}
+
+
+def fleet_status(
+    view: FleetView | None, decisions: Sequence[Decision], info: SlurmInfo | None, error: str, *, since: int, now: int
+) -> Object:
+    """Return the dashboard of the Fleet. While slurmctld is silent the last numbers stay and a condition says so.
+
+    ``since`` is when slurmctld last began or ceased to answer; all times are seconds since the epoch.
+    """
+    phases = Counter(str((decision.status or decision.gang.status).phase) for decision in decisions)
+    status: Object = {
+        "conditions": [_reachable(view is not None, info, error) | {"lastTransitionTime": timestamp(since)}],
+        "gangs": {
+            "summary": ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items())) or "none",
+            "phases": dict(phases),
+        },
+    }
+    if view is None:
+        return status
+    if info is not None:
+        status |= {"slurmVersion": info.version, "slurmCluster": info.cluster}
+    usable = sum(node.is_usable for node in view.nodes.values())
+    return status | {
+        "nodes": f"{usable}/{len(view.nodes)}",
+        "gpus": _gpus(view),
+        "lastSyncTime": timestamp(now),
+        "violations": 0,
+    }
+
+
+def _reachable(ok: bool, info: SlurmInfo | None, error: str) -> Object:
+    what = f"{info.adapter} adapter, Slurm {info.version}" if ok and info else error
+    return {
+        "type": "SlurmReachable",
+        "status": "True" if ok else "False",
+        "reason": "Answers" if ok else "NoAnswer",
+        "message": what[:1024],
+    }
+
+
+def _gpus(view: FleetView) -> Object:
+    total = free = pods = sbatch = out = 0
+    for name, node in view.nodes.items():
+        for index in tracked_types(node.slurm):
+            total += 1
+            job_id = view.ledger.slurm.get((name, index))
+            if job_id is not None:
+                is_hold = view.slurm.jobs[job_id].marker is not None
+                pods, sbatch = pods + is_hold, sbatch + (not is_hold)
+            elif node.is_usable:
+                free += 1
+            else:
+                out += 1
+    return {"total": total, "free": free, "pods": pods, "sbatch": sbatch, "outOfService": out}
