@@ -13,8 +13,8 @@ from bridge.model.gres import GresRequest
 class Request:
     """``pods`` equal pods, equally many on every node (``pods_per_node``, or as many as pack best).
 
-    ``required_level`` puts all of them into one domain of that level; ``preferred_level`` tries to. ``levels`` names the
-    levels in the order of ``NodeCapacity.domains``, coarse to fine.
+    ``required_level`` puts all of them into one domain of that level; ``preferred_level`` tries to. ``levels`` names
+    the levels in the order of ``NodeCapacity.domains``, coarse to fine.
     """
 
     pods: int

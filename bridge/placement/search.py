@@ -62,7 +62,7 @@ def _room(group: Sequence[_Fit]) -> int:
 
 
 def _choose(group: Sequence[_Fit], count: int, width: int, depth: int) -> list[NodeCapacity] | None:
-    """Return ``count`` nodes that fit ``width`` pods each, few finer domains, the fullest nodes first; None if too few."""
+    """Return ``count`` nodes that fit ``width`` pods each: few finer domains, fullest nodes first; None if too few."""
     able = [fit for fit in group if fit[1] >= width]
     if len(able) < count:
         return None

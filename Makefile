@@ -1,0 +1,66 @@
+# gangbridge. `make help` lists the targets.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LAB := $(PYTHON) -m e2e.lab
+
+.DEFAULT_GOAL := help
+.PHONY: help venv fmt check unit e2e test demo bench-e2e lab-build lab-up lab-down lab-status lab-env operator protos
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the Python packages"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+venv: $(VENV)/.stamp ## Python environment of the operator and the tests
+
+fmt: venv ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: venv ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: venv ## pure tests and tests against fakes, under two hash seeds where order could matter
+	PYTHONHASHSEED=1 $(BIN)/pytest tests
+	PYTHONHASHSEED=2 $(BIN)/pytest tests/lifecycle tests/placement
+
+e2e: venv lab-up ## contract and end-to-end tests on the real servers
+	. <($(LAB) env) && $(BIN)/pytest e2e
+
+test: check unit e2e ## everything that a fresh machine can run
+
+demo: venv lab-up ## the guided run: sbatch and a GangJob share a node
+	. <($(LAB) env) && $(BIN)/python -m e2e.demo
+
+bench-e2e: venv lab-up ## times on the real servers, as a table
+	. <($(LAB) env) && $(BIN)/python -m e2e.bench
+
+operator: venv lab-up ## the operator against the lab, in the foreground
+	. <($(LAB) env) && $(BIN)/python -m e2e.operator
+
+lab-build: ## build what the lab needs into the cache
+	$(LAB) build
+
+lab-up: lab-build venv ## bring the lab up; seconds when it is
+	$(LAB) up
+
+lab-down: ## end the lab; the cache stays
+	$(LAB) down
+
+lab-status: ## what runs, and since when
+	@$(LAB) status
+
+lab-env: ## shell code for kubectl, squeue, sbatch as alice: . <(make -s lab-env)
+	@$(LAB) env
+
+protos: venv ## generate the kubelet plugin's gRPC code from the published protos
+	operators/driver/proto/regenerate.sh $(BIN)/python
