@@ -65,30 +65,30 @@ def command(lab: Layout, *argv: str) -> tuple[str, ...]:
     return ("chroot", str(lab.root), *argv)
 
 
-def processes(lab: Layout) -> list[int]:
-    """Every process that lives in the Slurm root: job steps, scripts, workers."""
+def processes(root: Path) -> list[int]:
+    """Every process that lives in `root`: daemons, job steps, scripts, workers."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if (entry / "root").readlink() == lab.root:
+                if (entry / "root").readlink() == root:
                     found.append(int(entry.name))
             except OSError:  # gone meanwhile
                 continue
     return found
 
 
-def leave(lab: Layout) -> None:
-    """End what still lives in the root (jobs of a stopped Slurm) and unmount it."""
+def leave(root: Path) -> None:
+    """End what still lives in `root` (jobs of a stopped Slurm, an interrupted build) and unmount it."""
     deadline = time.monotonic() + 5
-    while left := processes(lab):
+    while left := processes(root):
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         if time.monotonic() > deadline:
-            say(f"processes {left} do not leave the Slurm root")
+            say(f"processes {left} do not leave {root}")
             break
         time.sleep(0.05)
-    mounts.unmount(lab.root)
+    mounts.unmount(root)

@@ -86,6 +86,7 @@ def up(lab: Layout, node: LabNode) -> None:
             name=f"containerd-{node.kube}",
             argv=(str(lab.kube_bin / "containerd"), "-c", str(config)),
             env={"PATH": f"{lab.kube_bin}:/usr/sbin:/usr/bin:/sbin:/bin"},  # it looks for its shim there
+            files=(config,),
             ready=lambda: _answers(lab, node),
             endpoint=f"unix:{socket(lab, node)}",
         ),

@@ -31,7 +31,8 @@ def up(lab: Layout) -> None:
 
 def down(lab: Layout) -> None:
     for name in STOP_ORDER:
-        supervise.stop(lab, name)
+        # with watches of clients that are still there the API server would take a minute; its data is in etcd
+        supervise.stop(lab, name, grace=3)
 
 
 def wipe(lab: Layout) -> None:
@@ -92,9 +93,11 @@ def _apiserver(lab: Layout) -> Daemon:
             f"--kubelet-client-key={keys / 'kubelet-client.key'}", "--kubelet-preferred-address-types=InternalIP",
             "--allow-privileged", "--profiling=false",
         ),
+        files=(keys / "tokens.csv", keys / "apiserver.crt"),
         ready=lambda: kube_api.ready(lab),
         endpoint=identities.SERVER,
         port=kube_api.PORT,
+        grace=3,
     )  # fmt: skip
 
 

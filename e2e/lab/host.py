@@ -18,7 +18,6 @@ PACKAGES = {
     "containernetworking-plugins": "/usr/lib/cni/ptp",
     "openssl": "/usr/bin/openssl",
     "gcc": "/usr/bin/gcc",
-    "git": "/usr/bin/git",
 }
 
 # kubelet and the network plugin change these; the values from before the first `up` are kept and restored by `down`

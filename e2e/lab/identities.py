@@ -34,6 +34,7 @@ def identities() -> list[Identity]:
         Identity(name="scheduler", user="system:kube-scheduler"),
         Identity(name="kcm", user="system:kube-controller-manager"),
         Identity(name="kwok", user="kwok"),
+        Identity(name="dns", user="dns"),
         *(Identity(name=n.kube, user=f"system:node:{n.kube}", groups=("system:nodes",)) for n in fleet.real_nodes()),
         _service_account("gangbridge"),
         _service_account("gangbridge-driver"),

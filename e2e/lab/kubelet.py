@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from e2e.lab import cgroups, containerd, control_plane, supervise
+from e2e.lab import cgroups, containerd, control_plane, dns, supervise
 from e2e.lab.command import LabError
 from e2e.lab.fleet import LabNode
 from e2e.lab.kube_api import KubeApi
@@ -42,6 +42,7 @@ def up(lab: Layout, node: LabNode) -> None:
                 "--cloud-provider=external",
                 "--node-labels=" + ",".join(f"{key}={value}" for key, value in node.labels.items()),
             ),
+            files=(config,),
             ready=lambda: control_plane.healthy(port + 1, tls=False),
             endpoint=f"https://127.0.0.1:{port}",
             port=port,
@@ -129,6 +130,8 @@ def _config(lab: Layout, node: LabNode, port: int) -> dict[str, Any]:
         "syncFrequency": "10s",
         "shutdownGracePeriod": "0s",
         "resolvConf": "",
+        "clusterDNS": [dns.ADDRESS],
+        "clusterDomain": dns.DOMAIN,
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "registryPullQPS": 0,

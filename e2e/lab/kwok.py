@@ -28,6 +28,7 @@ def up(lab: Layout) -> None:
                 "--node-lease-duration-seconds=40",
                 "--node-ip=127.0.0.1", "--cidr=10.64.0.0/12", f"--server-address=127.0.0.1:{PORT}",
             ),
+            files=tuple(sorted(STAGES.glob("*.yaml"))),
             ready=lambda: control_plane.healthy(PORT, tls=False),
             endpoint=f"http://127.0.0.1:{PORT}",
             port=PORT,

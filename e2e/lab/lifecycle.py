@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from e2e.lab import (
     artefacts,
     control_plane,
+    dns,
     driver,
     external,
     fleet,
@@ -68,6 +69,7 @@ def _kubernetes(lab: Layout) -> None:
     control_plane.up(lab)
     api = KubeApi(lab)
     tenants.apply(api)
+    dns.up(lab)
     kwok.up(lab)
     kwok.register(api, [node for node in fleet.gpu_nodes() if node.kubelet is fleet.Kubelet.KWOK])
     real = fleet.real_nodes()
@@ -103,6 +105,7 @@ def down(lab: Layout) -> None:
     for node in fleet.real_nodes():
         kubelet.down(lab, node)
     supervise.stop(lab, "kwok")
+    dns.down(lab)
     control_plane.down(lab)
     slurm.down(lab)
     for left in supervise.records(lab):  # a daemon of another version of the lab

@@ -74,7 +74,7 @@ def names() -> list[str]:
 def down(lab: Layout) -> None:
     for name in names():
         supervise.stop(lab, name, grace=20)
-    chroot.leave(lab)
+    chroot.leave(lab.root)
 
 
 def _configure(lab: Layout) -> bool:

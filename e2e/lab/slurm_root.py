@@ -8,7 +8,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from e2e.lab import mounts, versions
+from e2e.lab import chroot, mounts, versions
 from e2e.lab.command import LabError, run
 from e2e.lab.layout import Layout
 from e2e.lab.progress import say, step
@@ -18,7 +18,6 @@ PACKAGES = (
     "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "libslurm-dev", "mariadb-server", "mariadb-client",
     "python3-venv", "python3-dev", "gcc", "libc6-dev", "procps",
 )  # fmt: skip
-CLEAN = {"PATH": "/opt/venv/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
 # what a machine behind a proxy or a private index needs to reach it, also from inside the root
 PASSED = re.compile(r"(?i)^((https?|no|all)_proxy|PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|DEFAULT_TIMEOUT))$")
 MACHINE_CA = "/etc/ssl/certs/machine-ca.crt"
@@ -45,7 +44,7 @@ def build(lab: Layout) -> None:
         say("Slurm root: present")
         return
     partial = lab.slurm_cache / "root.partial"
-    mounts.unmount(partial)
+    chroot.leave(partial)
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     log = lab.cache / "log" / "slurm-root.log"
@@ -66,14 +65,14 @@ def build(lab: Layout) -> None:
         with step(f"pyslurm {versions.PYSLURM}"):
             _pyslurm(lab, partial, log)
     finally:
-        mounts.unmount(partial)
+        chroot.leave(partial)
     shutil.rmtree(partial / "var/cache/apt", ignore_errors=True)
     partial.rename(lab.slurm_template)
 
 
 def _in_root(root: Path, argv: list[str], log: Path, *, timeout: float) -> None:
     network = {name: value for name, value in os.environ.items() if PASSED.match(name)}
-    env = {**CLEAN, **network, "DEBIAN_FRONTEND": "noninteractive", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    env = {**chroot.CLEAN, **network, "DEBIAN_FRONTEND": "noninteractive", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     if (root / MACHINE_CA[1:]).exists():
         env["PIP_CERT"] = MACHINE_CA
     run(["chroot", str(root), *argv], env=env, cwd=Path("/"), timeout=timeout, log=log)
@@ -95,7 +94,7 @@ def _prepare(root: Path) -> None:
 
 
 def _check_slurm_version(root: Path) -> None:
-    found = run(["chroot", root, "slurmctld", "-V"], env=CLEAN, cwd=Path("/")).split()[-1]
+    found = run(["chroot", root, "slurmctld", "-V"], env=chroot.CLEAN, cwd=Path("/")).split()[-1]
     if not found.startswith(versions.SLURM + "."):
         raise LabError(f"Debian {versions.DEBIAN_SUITE} has Slurm {found}, the lab is made for {versions.SLURM}")
     say(f"Slurm {found}")

@@ -11,7 +11,7 @@ from e2e.lab.layout import Layout
 def expected() -> list[str]:
     real = fleet.real_nodes()
     return [
-        *control_plane.STOP_ORDER[::-1], "kwok", *(f"containerd-{n.kube}" for n in real),
+        *control_plane.STOP_ORDER[::-1], "dns", "kwok", *(f"containerd-{n.kube}" for n in real),
         *(f"kubelet-{n.kube}" for n in real), *(driver.name(n) for n in real), *slurm.names()[::-1],
     ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -23,7 +24,10 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
-    """A process that stays in the foreground. `ready` is asked until it is true, at most `patience` seconds."""
+    """A process that stays in the foreground. `ready` is asked until it is true, at most `patience` seconds.
+
+    It is restarted when its command line, its environment or one of `files` is not what it was started with.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -31,9 +35,16 @@ class Daemon:
     endpoint: str = ""
     port: int = 0  # on loopback; checked to be free before the start
     env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()  # read by the daemon at its start
     cwd: Path = Path("/")
     patience: float = 60
     grace: float = 10  # seconds between SIGTERM and SIGKILL
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(json.dumps([self.argv, dict(self.env)]).encode())
+        for path in self.files:
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +56,7 @@ class Record:
     started: int  # clock ticks since boot, field 22 of /proc/PID/stat
     boot: str
     endpoint: str
+    fingerprint: str = ""
 
     def alive(self) -> bool:
         return self.boot == BOOT_ID.read_text().strip() and start_time(self.pid) == self.started
@@ -102,6 +114,10 @@ def log_of(lab: Layout, name: str) -> Path:
 def ensure(lab: Layout, daemon: Daemon) -> bool:
     """Make `daemon` run and be ready. True if it had to be started; LabError with the end of its log if it fails."""
     record = find(lab, daemon.name)
+    if record is not None and record.fingerprint not in {"", daemon.fingerprint()}:
+        say(f"{daemon.name}: its settings changed, restarting it")
+        stop(lab, daemon.name, grace=daemon.grace)
+        record = None
     if record is not None and _wait(daemon, record, 10):
         return False
     if record is not None:
@@ -147,7 +163,7 @@ def _launch(lab: Layout, daemon: Daemon) -> Record:
     _CHILDREN[process.pid] = process
     record = Record(
         name=daemon.name, pid=process.pid, started=start_time(process.pid) or 0,
-        boot=BOOT_ID.read_text().strip(), endpoint=daemon.endpoint,
+        boot=BOOT_ID.read_text().strip(), endpoint=daemon.endpoint, fingerprint=daemon.fingerprint(),
     )  # fmt: skip
     path = lab.run / f"{daemon.name}.json"
     partial = path.with_suffix(".tmp")

@@ -1,4 +1,4 @@
-"""Namespaces and rights: the operator's namespace, the tenants `research` (alice) and `bio` (bob), KWOK's role."""
+"""Namespaces and rights: the operator, the tenants `research` (alice) and `bio` (bob), and the roles of KWOK and DNS."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ KWOK_RULES = (
      "verbs": ["get", "list", "watch", "create", "patch", "update"]},
     {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
 )  # fmt: skip
+DNS_RULES = ({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},)
 
 
 def apply(api: KubeApi) -> None:
@@ -28,14 +29,11 @@ def apply(api: KubeApi) -> None:
     for namespace, user in TENANTS.items():
         path = f"{RBAC}/namespaces/{namespace}/rolebindings/tenant"
         api.apply(path, _binding("RoleBinding", "tenant", "edit", user, namespace))
-    role = {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "lab-kwok"},
-        "rules": list(KWOK_RULES),
-    }
-    api.apply(f"{RBAC}/clusterroles/lab-kwok", role)
-    api.apply(f"{RBAC}/clusterrolebindings/lab-kwok", _binding("ClusterRoleBinding", "lab-kwok", "lab-kwok", "kwok"))
+    for user, rules in {"kwok": KWOK_RULES, "dns": DNS_RULES}.items():
+        name = f"lab-{user}"
+        role = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
+        api.apply(f"{RBAC}/clusterroles/{name}", role)
+        api.apply(f"{RBAC}/clusterrolebindings/{name}", _binding("ClusterRoleBinding", name, name, user))
 
 
 def _binding(kind: str, name: str, role: str, user: str, namespace: str | None = None) -> dict[str, Any]:

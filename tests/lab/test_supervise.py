@@ -64,6 +64,22 @@ def test_killed_daemon_is_started_again(lab):
         supervise.stop(lab, "sleeper")
 
 
+def test_changed_settings_restart_it(lab, tmp_path):
+    settings = tmp_path / "settings"
+    settings.write_text("a")
+    daemon = dataclasses.replace(sleeper(), files=(settings,))
+    try:
+        assert supervise.ensure(lab, daemon) is True
+        first = supervise.find(lab, "sleeper")
+        assert supervise.ensure(lab, daemon) is False
+        settings.write_text("b")
+        assert supervise.ensure(lab, daemon) is True
+        assert supervise.find(lab, "sleeper").pid != first.pid
+        assert not first.alive()
+    finally:
+        supervise.stop(lab, "sleeper")
+
+
 @pytest.mark.parametrize("change", [{"started": 1}, {"boot": "another boot"}])
 def test_foreign_process_with_the_same_pid_is_left_alone(lab, change):
     stranger = subprocess.Popen(["sleep", "60"])
