@@ -1,4 +1,4 @@
-"""Namespaces and rights: the operator, the tenants `research` (alice) and `bio` (bob), and the roles of KWOK and DNS."""
+"""Namespaces and rights: the operator, the tenants `research` (alice) and `bio` (bob), roles of KWOK and DNS."""
 
 from __future__ import annotations
 
