@@ -75,7 +75,14 @@ class RealApi:
         flags += ["--initial-advertise-peer-urls", self_url, "--initial-cluster", f"default={self_url}"]
         self._spawn("etcd", *flags)
         flags = ["--etcd-servers", client, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1"]
-        flags += ["--secure-port", str(secure), "--cert-dir", str(self.state / "cert"), "--token-auth-file", str(tokens)]
+        flags += [
+            "--secure-port",
+            str(secure),
+            "--cert-dir",
+            str(self.state / "cert"),
+            "--token-auth-file",
+            str(tokens),
+        ]
         flags += ["--authorization-mode", "RBAC", "--service-account-issuer", "https://kubernetes.default.svc"]
         flags += ["--service-account-key-file", str(key), "--service-account-signing-key-file", str(key)]
         flags += ["--service-cluster-ip-range", "10.96.0.0/16", "--endpoint-reconciler-type", "none"]
@@ -100,11 +107,11 @@ class RealApi:
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 90
-        request = Request(f"{self.server}/readyz", headers={"Authorization": "Bearer admin-token"})
+        request = Request(f"{self.server}/readyz", headers={"Authorization": "Bearer admin-token"})  # noqa: S310
         while time.monotonic() < deadline:
             if any(process.poll() is not None for process in self.processes):
                 break
-            with suppress(URLError, OSError), urlopen(request, context=self.tls, timeout=5) as answer:
+            with suppress(URLError, OSError), urlopen(request, context=self.tls, timeout=5) as answer:  # noqa: S310
                 if answer.status == 200:
                     return
             time.sleep(0.2)
