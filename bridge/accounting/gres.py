@@ -193,7 +193,7 @@ def _item(text: str) -> GresItem:
 
 
 def _head(text: str) -> tuple[str, str, int | None, bool]:
-    """Split ``bandwidth:lustre:no_consume:4G``; the last part is the count only when all of it is one, unlike ``1g.5gb``."""
+    """Split ``bandwidth:lustre:no_consume:4G``. A last part that only begins like a count (``1g.5gb``) is a type."""
     name, *parts = re.split(r"[:=]", text)
     count = _number(parts[-1]) if parts else None
     if count is not None:

@@ -192,7 +192,7 @@ def build(folder: Path) -> Path:
 
 
 def _linking() -> dict[str, list[str]]:
-    """Return what links against the library that pyslurm uses; two copies of libslurm in one process do not get along."""
+    """Return what links against pyslurm's library: two copies of libslurm in one process do not get along."""
     places = [Path(os.environ["SLURM_LIB_DIR"])] if "SLURM_LIB_DIR" in os.environ else []
     multiarch = sysconfig.get_config_var("MULTIARCH") or ""
     for base in (f"/usr/lib/{multiarch}", "/usr/lib64", "/usr/lib", "/usr/local/lib"):

@@ -138,11 +138,14 @@ def _state(text: str) -> JobState:
 
 
 def _gres_by_node(nodes: Sequence[str], details: Sequence[str]) -> dict[str, tuple[Gres, ...]]:
-    """Pair each node with its detail. Lists of different length cannot be paired: then nothing has a known index."""
+    """Pair each node with its detail; lists of different length cannot be paired, and then nothing has a known index.
+
+    slurmctld gives no details for a completing job, and of its nodes only those whose epilog has not ended.
+    """
+    if not details:
+        return dict.fromkeys(nodes, ())
     if len(details) == len(nodes):
         return dict(zip(nodes, map(parse_gres, details), strict=True))
-    if not details:
-        return {}
     items = {(item.name, item.type): item for detail in details for item in parse_gres(detail)}
     unknown = tuple(Gres(name=item.name, type=item.type, count=item.count) for item in items.values())
     return dict.fromkeys(nodes, unknown)

@@ -64,8 +64,8 @@ class Worker:
     def allocate(self, request: Arguments) -> int:
         """Submit a hold as its user, then copy its marker to where the user cannot change it.
 
-        slurmctld refuses ``admin_comment`` in a user's submission; so the marker goes with it in ``comment``, which makes
-        it atomic, and is copied at once.
+        slurmctld refuses ``admin_comment`` in a user's submission; so the marker goes with it in ``comment``, which
+        makes it atomic, and is copied at once.
         """
         job_id = self._allocate(request)
         try:

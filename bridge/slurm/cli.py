@@ -1,0 +1,238 @@
+"""The port over Slurm's commands: the portable adapter, for machines without pyslurm. Slower, and it says so.
+
+What it cannot do as well as the worker process:
+
+* a hold is ended with scancel(1): sacct shows CANCELLED, never an exit code (``exact_exit_status=False``). Only the
+  process that salloc(1) runs could give one, and a hold has none;
+* JSON of all jobs is large: some 19 KB and a millisecond per job;
+* salloc has no ``--external``: external holds go through sbatch(1) and wait for a scheduling cycle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from bridge.errors import ParseError, SlurmError, SlurmRejected, SlurmUnavailable
+from bridge.model.hold import ExitStatus, HoldRequest
+from bridge.model.slurm import SlurmInfo, SlurmView
+from bridge.slurm.cli_json import job_record, node_record, partition_members
+from bridge.slurm.client import Deadlines
+from bridge.slurm.hostlist import fold
+from bridge.slurm.records import view_of
+
+SETPRIV = ("setpriv", "--reuid={user}", "--regid={gid}", "--init-groups", "--")
+"""How root becomes the owner of a hold; ``{gid}`` is asked of id(1). The process must stay the one that was started."""
+
+_SUBMITTED = re.compile(r"salloc: (?:Granted|Pending) job allocation ([0-9]+)")
+_REFUSED = re.compile(
+    r"(?:Job submit/allocate failed|Batch job submission failed|Kill job error on job id [0-9_]+"
+    r"|Could not load state information for job [0-9]+|slurm_load_jobs error|slurm_update error): (.+)"
+    r"|(.+) for job [0-9]+$|(unrecognized option .+)"
+)
+_SILENT = ("Unable to contact", "Socket timed out", "Zero Bytes were transmitted", "Connection refused", "timed out")
+_OWN_SETTINGS = ("SLURM_", "SALLOC_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
+_KEPT_SETTINGS = frozenset({"SLURM_CONF", "SLURM_JWT"})
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    code: int
+    out: bytes
+    err: str
+
+
+class CliPort:
+    """``SlurmPort`` by squeue, scontrol, salloc, sbatch and scancel.
+
+    ``exec_prefix`` comes before every command (``["chroot", "/srv/slurm"]``), ``as_user`` before those that submit.
+    """
+
+    def __init__(
+        self,
+        exec_prefix: Sequence[str] = (),
+        *,
+        as_user: Sequence[str] = SETPRIV,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        self._prefix = tuple(exec_prefix)
+        self._as_user = tuple(as_user)
+        self._deadlines = deadlines or Deadlines()
+        self._gids: dict[str, str] = {}
+
+    async def info(self) -> SlurmInfo:
+        """Return who answers."""
+        text = (await self._read("scontrol", "show", "config")).decode()
+        values = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
+        return SlurmInfo(
+            version=values["SLURM_VERSION"], cluster=values["ClusterName"], adapter="cli", exact_exit_status=False
+        )
+
+    async def view(self) -> SlurmView:
+        """Return all jobs and nodes.
+
+        Jobs come from squeue because ``scontrol show job --json`` reports an unreachable slurmctld as an empty cluster.
+        """
+        taken_at = time.time()
+        jobs = await self._read("squeue", "--all", "--states=all", "--json")
+        nodes = await self._read("scontrol", "show", "nodes", "--all", "--json")
+        return await asyncio.to_thread(_view, jobs, nodes, taken_at)
+
+    async def allocate(self, request: HoldRequest) -> int:
+        """Submit a hold as its user, then copy its marker to where the user cannot change it."""
+        user = await self._become(request.user)
+        job_id = await (self._sbatch(user, request) if request.external else self._salloc(user, request))
+        try:
+            await self._write("scontrol", "update", f"JobId={job_id}", f"AdminComment={request.marker.dumps()}")
+        except SlurmError as error:  # the hold exists and is marked in its comment; the caller must have its id
+            _log.warning("admin_comment_not_set", job_id=job_id, error=str(error))
+        return job_id
+
+    async def repin(self, job_id: int, nodes: Sequence[str]) -> None:
+        """Move the pin of a pending hold."""
+        await self._write("scontrol", "update", f"JobId={job_id}", f"ReqNodeList={fold(nodes)}")
+
+    async def complete(self, job_id: int, status: ExitStatus) -> None:  # noqa: ARG002 (see the module's text)
+        """End a hold; its status is lost."""
+        await self.cancel(job_id)
+
+    async def cancel(self, job_id: int) -> None:
+        """Cancel a job. scancel takes an unknown id for success, so the job is looked up first."""
+        await self._write("scontrol", "show", "job", str(job_id))
+        await self._write("scancel", str(job_id))
+
+    async def close(self) -> None:
+        """Do nothing: every command has ended."""
+
+    async def _become(self, user: str) -> tuple[str, ...]:
+        if any("{gid}" in part for part in self._as_user) and user not in self._gids:
+            answer = await self._run(*self._prefix, "id", "-g", user, deadline=self._deadlines.write)
+            if answer.code:
+                raise SlurmRejected(f"user {user} is unknown where Slurm's commands run: {answer.err}")
+            self._gids[user] = answer.out.decode().strip()
+        return tuple(part.format(user=user, gid=self._gids.get(user, "")) for part in self._as_user)
+
+    async def _salloc(self, user: Sequence[str], request: HoldRequest) -> int:
+        """Submit, and kill salloc as soon as it names the job.
+
+        Only SIGKILL leaves a pending job in the queue; any other signal makes salloc cancel it.
+        """
+        process = await _start(*self._prefix, *user, "salloc", "--no-shell", *_options(request))
+        said: list[str] = []
+        try:
+            async with asyncio.timeout(self._deadlines.write):
+                assert process.stderr is not None  # noqa: S101 (it was started with a pipe)
+                async for raw in process.stderr:
+                    said.append(raw.decode(errors="replace").strip())
+                    if match := _SUBMITTED.search(said[-1]):
+                        return int(match[1])
+        except TimeoutError:
+            raise SlurmUnavailable(f"salloc: no answer within {self._deadlines.write} s") from None
+        finally:
+            await _kill(process)
+        raise _refusal("salloc", "\n".join(said))
+
+    async def _sbatch(self, user: Sequence[str], request: HoldRequest) -> int:
+        answer = await self._write(*user, "sbatch", "--external", "--parsable", *_options(request))
+        return int(answer.decode().partition(";")[0])
+
+    async def _read(self, *command: str) -> bytes:
+        return await self._checked(command, self._deadlines.read)
+
+    async def _write(self, *command: str) -> bytes:
+        return await self._checked(command, self._deadlines.write)
+
+    async def _checked(self, command: Sequence[str], deadline: float) -> bytes:
+        answer = await self._run(*self._prefix, *command, deadline=deadline)
+        if answer.code:
+            raise _refusal(command[0], answer.err or answer.out.decode(errors="replace"))
+        return answer.out
+
+    async def _run(self, *command: str, deadline: float) -> _Output:
+        process = await _start(*command)
+        try:
+            async with asyncio.timeout(deadline):
+                out, err = await process.communicate()
+        except TimeoutError:
+            raise SlurmUnavailable(f"{' '.join(command[:3])}: no answer within {deadline} s") from None
+        finally:
+            await _kill(process)
+        return _Output(process.returncode or 0, out, err.decode(errors="replace").strip())
+
+
+def _view(jobs: bytes, nodes: bytes, taken_at: float) -> SlurmView:
+    try:
+        job_list, node_list = json.loads(jobs)["jobs"], json.loads(nodes)["nodes"]
+        records = [job_record(job) for job in job_list]
+        return view_of(records, [node_record(node) for node in node_list], partition_members(node_list), taken_at)
+    except (ValueError, KeyError, TypeError, ParseError) as error:
+        raise SlurmUnavailable(f"the JSON of squeue or scontrol is unreadable: {error!r}") from error
+
+
+def _options(request: HoldRequest) -> list[str]:
+    options = {
+        "job-name": request.name,
+        "account": request.account,
+        "partition": request.partition,
+        "qos": request.qos,
+        "nodelist": fold(request.nodes),
+        "nodes": len(request.nodes),
+        "ntasks": len(request.nodes) * request.tasks_per_node,
+        "ntasks-per-node": request.tasks_per_node,
+        "cpus-per-task": request.cpus_per_task,
+        "mem": f"{request.memory_mib_per_node}M" if request.memory_mib_per_node else "",  # 0 would be all of the node
+        "gres": ",".join(str(gres) for gres in request.gres_per_node),
+        "time": request.time_limit_min,
+        "comment": request.marker.dumps(),
+        "chdir": "/",
+    }
+    return [f"--{name}={value}" for name, value in options.items() if value != ""]
+
+
+def _refusal(command: str, text: str) -> SlurmError:
+    """Return the error for a command that failed: ``SlurmRejected`` only when slurmctld itself said no."""
+    refused = next((match for line in reversed(text.splitlines()) if (match := _REFUSED.search(line))), None)
+    if refused is None or any(silent in text for silent in _SILENT):
+        return SlurmUnavailable(f"{command}: {text or 'it failed and said nothing'}")
+    return SlurmRejected(next(group for group in refused.groups() if group))
+
+
+async def _start(*command: str) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=_environment(os.environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SlurmUnavailable(f"{command[0]} cannot be started: {error}") from error
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    transport: Any = process._transport  # type: ignore[attr-defined]  # noqa: SLF001 (asyncio leaves the pipes open)
+    transport.close()
+
+
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return our environment without what would change the meaning of a command, such as SALLOC_ACCOUNT."""
+    kept = {name: value for name, value in own.items() if not name.startswith(_OWN_SETTINGS) or name in _KEPT_SETTINGS}
+    return kept | {"LC_ALL": "C.UTF-8"}
