@@ -1,0 +1,104 @@
+"""The operator against the lab: installed with kubectl as an admin would, run as one process with its own identity."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE = Path(os.environ.get("GANGBRIDGE_STATE", "/var/tmp/gangbridge-lab"))
+PROBE_PORT = 18080
+LOG = STATE / "logs" / "operator.log"
+PID = STATE / "operator.pid"
+
+
+def kubectl(*args: str, stdin: str | None = None) -> str:
+    """Run kubectl as the lab's admin and return what it prints."""
+    done = subprocess.run(["kubectl", *args], input=stdin, text=True, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def install() -> None:
+    """Apply the custom resources, the rights and policies, the fleet and its queues. Idempotent."""
+    kubectl("apply", "-k", str(ROOT / "crds"))
+    kubectl("wait", "--for=condition=Established", "crd", "gangjobs.gangbridge.dev", "--timeout=30s")
+    kubectl("apply", "-k", str(ROOT / "operators" / "manifests" / "access"))
+    kubectl("apply", "-f", str(ROOT / "e2e" / "manifests" / "fleet.yaml"))
+
+
+class Operator:
+    """One process. ``env`` is added to its environment (failpoints, another adapter)."""
+
+    def __init__(self, *args: str, env: dict[str, str] | None = None) -> None:
+        self.args = args
+        self.env = env or {}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, timeout_s: float = 30) -> None:
+        """Start it and return when it has read both servers."""
+        self.launch()
+        deadline = time.monotonic() + timeout_s
+        while not self.is_ready():
+            if self.process is not None and self.process.poll() is not None:
+                raise RuntimeError(f"the operator ended with {self.process.returncode}; see {LOG}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the operator is not ready after {timeout_s} s; see {LOG}")
+            time.sleep(0.05)
+
+    def launch(self) -> None:
+        """Start it and return at once."""
+        kubeconfig = STATE / "kubeconfig" / "gangbridge.kubeconfig"
+        command = [sys.executable, "-m", "operators", "--worker-python", "/opt/venv/bin/python"]
+        command += ["--probe-port", str(PROBE_PORT), "--kubeconfig", str(kubeconfig), *self.args]
+        environment = {**os.environ, **self.env}
+        with LOG.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        PID.write_text(f"{self.process.pid}\n")
+
+    def is_ready(self) -> bool:
+        """Return whether ``/readyz`` says so."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{PROBE_PORT}/readyz", timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, timeout_s: float = 20) -> int:
+        """End it and return its exit status; SIGKILL for a crash."""
+        if self.process is None:
+            return 0
+        self.process.send_signal(how)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            self.process = None
+            PID.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Install, then run in the foreground until interrupted."""
+    install()
+    operator = Operator()
+    operator.launch()
+    if operator.process is None:
+        return
+    print(f"the operator runs; its log is {LOG}; Ctrl-C ends it", flush=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: operator.process and operator.process.terminate())
+    sys.exit(operator.process.wait())
+
+
+if __name__ == "__main__":
+    main()
