@@ -79,9 +79,9 @@ class Applier:
     async def _do(self, action: Action) -> None:  # noqa: C901, PLR0912 - one line per kind of action
         match action:
             case act.AddFinalizer():
-                await self._set_finalizer(action.gang, present=True)
+                await self._add_finalizer(action.gang)
             case act.RemoveFinalizer():
-                await self._set_finalizer(action.gang, present=False)
+                await self._remove_finalizer(action.gang)
             case act.DryRunPod():
                 pod = build_trial_pod(action.gang, self._template(action.gang))
                 await self._client.create(PODS, pod, dry_run=True)
@@ -128,11 +128,14 @@ class Applier:
             case _:
                 assert_never(action)
 
-    def _template(self, gang: Gang) -> Mapping[str, Any]:
+    def _gang(self, gang: Gang) -> Object:
         raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
-        if raw is None:
+        if raw is None or raw["metadata"]["uid"] != gang.uid:
             raise NotFound(404, "NotFound", f"gangjob {gang.namespace}/{gang.name} is gone")
-        template: Mapping[str, Any] = raw["spec"]["roles"][0]["template"]
+        return raw
+
+    def _template(self, gang: Gang) -> Mapping[str, Any]:
+        template: Mapping[str, Any] = self._gang(gang)["spec"]["roles"][0]["template"]
         return template
 
     async def _create(self, resource: Resource, obj: Object) -> None:
@@ -155,22 +158,28 @@ class Applier:
         else:
             self._observer.observe(resource, stays)
 
-    async def _set_finalizer(self, gang: Gang, *, present: bool) -> None:
-        raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
-        if raw is None or raw["metadata"]["uid"] != gang.uid:
-            return
-        meta = raw["metadata"]
-        kept = [finalizer for finalizer in meta.get("finalizers", ()) if finalizer != wellknown.FINALIZER]
-        finalizers = [*kept, wellknown.FINALIZER] if present else kept
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]}}
+    async def _add_finalizer(self, gang: Gang) -> None:
+        """Raise ``NotFound`` for a gang that went meanwhile: nothing may be submitted for it."""
+        raw = self._gang(gang)
+        finalizers = [*raw["metadata"].get("finalizers", ()), wellknown.FINALIZER]
+        self._observer.observe(GANGJOBS, await self._patch_finalizers(raw, finalizers))
+
+    async def _remove_finalizer(self, gang: Gang) -> None:
         try:
-            stored = await self._client.patch(GANGJOBS, gang.name, patch, namespace=gang.namespace)
+            raw = self._gang(gang)
+            kept = [name for name in raw["metadata"].get("finalizers", ()) if name != wellknown.FINALIZER]
+            stored = await self._patch_finalizers(raw, kept)
         except NotFound:
             return
-        if stored["metadata"].get("finalizers") or "deletionTimestamp" not in stored["metadata"]:
+        if kept:
             self._observer.observe(GANGJOBS, stored)
         else:
             self._observer.forget(GANGJOBS, stored)
+
+    async def _patch_finalizers(self, raw: Object, finalizers: list[str]) -> Object:
+        meta = raw["metadata"]
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]}}
+        return await self._client.patch(GANGJOBS, meta["name"], patch, namespace=meta["namespace"])
 
     async def _submit(self, action: act.SubmitHold) -> None:
         job_id = await self._slurm.allocate(action.request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -12,7 +12,7 @@ from bridge.errors import BridgeError, SlurmRejected, SlurmUnavailable, SpecErro
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.plan import Chore, Plan, plan
 from bridge.lifecycle.refusal import refused
-from bridge.model.gang import GangStatus
+from bridge.model.gang import Gang, GangStatus
 from operators import failpoints
 from operators.apply import Applier
 from operators.events import Recorder
@@ -30,6 +30,8 @@ SETTLE_S = 0.01
 AMBIGUOUS_S = 30
 """How long nothing is submitted again after a submission without an answer: it may still be carried out."""
 BACKOFF_S = 15
+COSMETIC_S = 1
+"""Counts of started pods are published at most so often per gang: 64 gangs start hundreds of pods within seconds."""
 FLEET_STATUS_S = 2
 
 
@@ -53,6 +55,7 @@ class Loop:
         self._events = Recorder(client)
         self._wake = asyncio.Event()
         self._not_before: dict[str, int] = {}
+        self._published: dict[str, float] = {}
         self._slurm_answers: tuple[bool, int] | None = None
         self._fleet_published = 0.0
         self._fleet_facts: object = None
@@ -74,6 +77,10 @@ class Loop:
 
     async def cycle(self) -> bool:
         """Run one cycle; return whether anything was done."""
+        now = time.time()
+        gangs = {gang.uid for gang in self._observer.gangs.by_key.values()}
+        self._published = {uid: at for uid, at in self._published.items() if uid in gangs}
+        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
         snapshot = self._observer.snapshot(self._poller.view, self._not_before)
         decided = plan(snapshot)
         work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
@@ -112,7 +119,7 @@ class Loop:
     async def _publish(self, decision: Decision, status: GangStatus) -> bool:
         gang = decision.gang
         raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
-        if raw is None or raw["metadata"]["uid"] != gang.uid:
+        if raw is None or raw["metadata"]["uid"] != gang.uid or self._is_too_soon(gang, status):
             return False
         patch = {
             "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]},
@@ -129,9 +136,20 @@ class Loop:
             log.warning("status_failed", gang=f"{gang.namespace}/{gang.name}", error=str(error))
             return False
         failpoints.reach(f"after:Status{status.phase}")
+        self._published[gang.uid] = time.monotonic()
         self._observer.observe(GANGJOBS, stored)
         await self._events.gang_changed(gang, status)
         return True
+
+    def _is_too_soon(self, gang: Gang, status: GangStatus) -> bool:
+        """Return whether only counts have changed since a moment ago: a later cycle will publish them."""
+        old = gang.status
+        shown = replace(status, ready_pods=old.ready_pods, pods=old.pods, message=old.message, conditions=())
+        same = [(item.type, item.status, item.reason) for item in status.conditions] == [
+            (item.type, item.status, item.reason) for item in old.conditions
+        ]
+        is_cosmetic = same and shown == replace(old, conditions=())
+        return is_cosmetic and time.monotonic() - self._published.get(gang.uid, 0.0) < COSMETIC_S
 
     async def _chore(self, chore: Chore) -> bool:
         try:

@@ -25,6 +25,7 @@ from bridge.model.gang import (
 )
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, Pool, PoolDevice
 from bridge.model.quantity import parse_mib, parse_milli_cpu
+from bridge.model.selector import Operator, Requirement, Selector
 
 Object = Mapping[str, Any]
 
@@ -199,7 +200,7 @@ def read_queue(obj: Object) -> QueueSpec:
         name=obj["metadata"]["name"],
         fleet=spec["fleet"],
         namespaces=frozenset(namespaces.get("names") or ()),
-        namespace_selector=None if selector is None else dict(selector.get("matchLabels") or {}),
+        namespace_selector=None if selector is None else _selector(selector),
         partition=slurm["partition"],
         account=slurm["account"],
         qos=tuple(slurm.get("qos") or ()),
@@ -207,6 +208,18 @@ def read_queue(obj: Object) -> QueueSpec:
         default_time_limit_min=_checked(parse_time_limit, default, "spec.defaults.timeLimit"),
         max_time_limit_min=_checked(parse_time_limit, most, "spec.limits.maxTimeLimit") if most else None,
         max_gpus_per_gang=limits.get("maxGpusPerGang"),
+    )
+
+
+def _selector(item: Object) -> Selector:
+    return Selector(
+        labels=dict(item.get("matchLabels") or {}),
+        requirements=tuple(
+            Requirement(
+                key=part["key"], operator=Operator(part["operator"]), values=frozenset(part.get("values") or ())
+            )
+            for part in item.get("matchExpressions") or ()
+        ),
     )
 
 

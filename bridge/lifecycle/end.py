@@ -22,6 +22,16 @@ from bridge.model.hold import ExitStatus
 from bridge.model.kube import ClaimView, PodView
 from bridge.model.slurm import JobState, SlurmJob
 
+MAX_BACKOFF_S = 300
+
+
+def retry_at(gang: Gang) -> int:
+    """Return the second since the epoch before which the current attempt is not submitted: 1 s, 2 s, 4 s … later."""
+    ended = gang.status.condition(ConditionType.ALLOCATED)
+    if gang.status.attempt == 1 or ended is None or ended.status:
+        return 0
+    return ended.since + int(min(2 ** min(gang.status.attempt - 2, 16), MAX_BACKOFF_S))
+
 
 def remove(observed: Observed, *, slurm_known: bool) -> Decision:
     """The GangJob is being deleted: undo everything, then let it go."""
@@ -37,6 +47,11 @@ def remove(observed: Observed, *, slurm_known: bool) -> Decision:
     if live:
         return Decision(gang=gang, stages=_end_holds(observed, live, gang.status.outcome))
     return Decision(gang=gang, stages=([RemoveFinalizer(gang=gang)],))
+
+
+def begin(gang: Gang, outcome: Outcome, now: int) -> Decision:
+    """Record how the attempt ended before anything is undone: the evidence goes with the undoing."""
+    return Decision(gang=gang, status=_completing(gang.status, outcome, now))
 
 
 def finish(observed: Observed, outcome: Outcome, *, slurm_known: bool, now: int) -> Decision:

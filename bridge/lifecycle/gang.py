@@ -48,7 +48,7 @@ def _decide(observed: Observed, context: Context, timelines: dict[str, Timeline]
     if (outcome := gang.status.outcome) is not None:
         return end.finish(observed, outcome, slurm_known=context.slurm_known, now=context.now)
     if (found := detect(observed, slurm_known=context.slurm_known)) is not None:
-        return Decision(gang=gang, status=replace(gang.status, outcome=found))
+        return end.begin(gang, found, context.now)
     if context.view is None:
         return Decision(gang=gang)
     return _advance(observed, context, context.view, timelines)
@@ -76,7 +76,7 @@ def _queue(
     timeline = timelines[partition] if partition in timelines else view.timeline(partition)
     if observed.hold is not None:
         decision, timelines[partition] = start.wait(observed, observed.hold, accepted, view, timeline)
-    elif context.not_before.get(observed.gang.uid, 0) > context.now:
+    elif max(context.not_before.get(observed.gang.uid, 0), end.retry_at(observed.gang)) > context.now:
         return Decision(gang=observed.gang)
     else:
         decision, timelines[partition] = start.submit(observed, accepted, view, timeline)

@@ -20,6 +20,7 @@ from bridge.lifecycle.actions import (
 from bridge.lifecycle.admission import MAX_DEVICES_PER_POD
 from bridge.lifecycle.fleetview import FleetView
 from bridge.lifecycle.names import mirror_claim_name
+from bridge.lifecycle.observed import own_holds
 from bridge.model.kube import ClaimView, Device, MirrorView
 from bridge.model.slurm import SlurmJob
 from bridge.model.snapshot import Snapshot
@@ -42,7 +43,8 @@ def mirror_jobs(snapshot: Snapshot, view: FleetView) -> dict[int, Stages]:
     for claim in snapshot.claims:
         if claim.job_id:
             claims.setdefault(claim.job_id, []).append(claim)
-    wanted = {job_id: job for job_id, job in view.slurm.jobs.items() if is_mirrored(job)}
+    ours = {job.job_id for jobs in own_holds(snapshot).values() for job in jobs}
+    wanted = {job_id: job for job_id, job in view.slurm.jobs.items() if job_id not in ours and is_mirrored(job)}
     work: dict[int, Stages] = {}
     for job_id in sorted(wanted.keys() | mirrors.keys() | claims.keys()):
         job, mirror = wanted.get(job_id), mirrors.get(job_id)
@@ -53,8 +55,8 @@ def mirror_jobs(snapshot: Snapshot, view: FleetView) -> dict[int, Stages]:
 
 
 def is_mirrored(job: SlurmJob) -> bool:
-    """Return whether a job is somebody else's, not yet over, and about GPUs."""
-    if job.marker is not None or not job.is_live:
+    """Return whether a job of somebody else is to be shown: not yet over, and about GPUs."""
+    if not job.is_live:
         return False
     held = any(gres.name == GPU for gres_list in job.gres.values() for gres in gres_list)
     return held or f"gres/{GPU}" in job.gres_requested or f"{GPU}:" in job.gres_requested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.model.gang import Gang
+from bridge.model.gang import Gang, GangSpec
 from bridge.model.kube import ClaimView, PodView
 from bridge.model.slurm import SlurmJob
 from bridge.model.snapshot import Snapshot
@@ -32,24 +32,40 @@ class Observed:
         return any(not pod.gated for pod in self.pods)
 
 
+def own_holds(snapshot: Snapshot) -> dict[str, list[SlurmJob]]:
+    """Return our holds by gang uid, oldest first: marked jobs, but none that a user could have marked by himself.
+
+    ``admin_comment`` is out of a user's reach. A marker in ``comment`` alone (we died before sealing it) counts only
+    for a gang that exists and whose queue submits as the job's user.
+    """
+    users = {
+        gang.uid: queue.user
+        for gang in snapshot.gangs
+        if isinstance(gang.spec, GangSpec) and (queue := snapshot.queues.get(gang.spec.queue)) is not None
+    }
+    found: dict[str, list[SlurmJob]] = {}
+    for job in sorted(snapshot.slurm.jobs.values(), key=_age) if snapshot.slurm else ():
+        if job.marker is not None and (job.is_sealed or users.get(job.marker.key.uid) == job.user):
+            found.setdefault(job.marker.key.uid, []).append(job)
+    return found
+
+
 def observe_all(snapshot: Snapshot) -> list[Observed]:
     """Return every gang, oldest first, each with what belongs to it. O(objects)."""
-    pods: dict[str, list[PodView]] = {}
+    pods: dict[tuple[str, str], list[PodView]] = {}
     for pod in snapshot.pods:
-        pods.setdefault(pod.gang_uid, []).append(pod)
-    claims: dict[str, list[ClaimView]] = {}
+        pods.setdefault((pod.namespace, pod.gang_uid), []).append(pod)
+    claims: dict[tuple[str, str], list[ClaimView]] = {}
     for claim in snapshot.claims:
-        claims.setdefault(claim.gang_uid, []).append(claim)
-    holds: dict[str, list[SlurmJob]] = {}
-    for key, jobs in (snapshot.slurm.holds() if snapshot.slurm else {}).items():
-        holds.setdefault(key.uid, []).extend(jobs)
+        claims.setdefault((claim.namespace, claim.gang_uid), []).append(claim)
+    holds = own_holds(snapshot)
     ordered = sorted(snapshot.gangs, key=lambda gang: (gang.created, gang.namespace, gang.name, gang.uid))
     return [
         _observe(
             gang,
             holds.get(gang.uid, []),
-            pods.get(gang.uid, []),
-            claims.get(gang.uid, []),
+            pods.get((gang.namespace, gang.uid), []),
+            claims.get((gang.namespace, gang.uid), []),
             has_service=(gang.namespace, gang.uid) in snapshot.services,
         )
         for gang in ordered

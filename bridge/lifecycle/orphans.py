@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.lifecycle.actions import Action, CancelHold, DeletePod, FreeClaim, Stages
+from bridge.lifecycle.observed import own_holds
 from bridge.model.snapshot import Snapshot
 
 GRACE_S = 30
@@ -23,11 +24,11 @@ def orphans(snapshot: Snapshot) -> dict[str, Stages]:
         if claim.gang_uid and claim.gang_uid not in known:
             claims.setdefault(claim.gang_uid, []).append(FreeClaim(claim=claim))
     holds: dict[str, list[Action]] = {}
-    for key, jobs in sorted((snapshot.slurm.holds() if snapshot.slurm else {}).items()):
+    for uid, jobs in own_holds(snapshot).items():
         for job in jobs:
             old = snapshot.now - (job.submit_time or snapshot.now) >= GRACE_S
-            if key.uid not in known and job.is_live and not job.completing and old:
-                holds.setdefault(key.uid, []).append(CancelHold(job_id=job.job_id))
+            if uid not in known and job.is_live and not job.completing and old:
+                holds.setdefault(uid, []).append(CancelHold(job_id=job.job_id))
     return {
         uid: (next(stage[uid] for stage in (pods, claims, holds) if uid in stage),)
         for uid in sorted(pods.keys() | claims.keys() | holds.keys())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.accounting.ledger import gpu_indices
+from bridge.lifecycle import end
 from bridge.lifecycle.actions import (
     Action,
     AddFinalizer,
@@ -126,7 +127,7 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
         return Decision(gang=gang, stages=(missing,), status=status)
     changed = _mismatch(observed, roster)
     if changed is not None:
-        return Decision(gang=gang, status=replace(status, outcome=changed))
+        return end.begin(gang, changed, view.now)
     return _allocate(observed, roster, view, status)
 
 
@@ -230,8 +231,7 @@ def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangS
             )
             for member in waiting
         ]
-        message = f"{len(roster.members) - len(waiting)} of {len(roster.members)} claims are allocated"
-        status = set_condition(status, ConditionType.RUNNING, False, "AllocatingClaims", message, now=view.now)
+        # No status of its own: a write per gang for what lasts milliseconds.
         return Decision(gang=gang, stages=(stage,), status=status)
     return Decision(gang=gang, stages=_ungate(observed), status=_running(status, observed, view.now))
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.model.selector import Selector
+
 
 class Mode(StrEnum):
     """How far a site has gone: ``Observe`` never writes to Slurm, ``Share`` submits holds too."""
@@ -47,13 +49,13 @@ class FleetSpec:
 class QueueSpec:
     """Which namespaces may use which partition, account, QOS and Slurm user. Deny by default.
 
-    ``namespace_selector`` is None where the queue names no selector; an empty mapping selects every namespace.
+    ``namespace_selector`` is None where the queue has none; an empty selector selects every namespace.
     """
 
     name: str
     fleet: str
     namespaces: frozenset[str] = frozenset()
-    namespace_selector: Mapping[str, str] | None = None
+    namespace_selector: Selector | None = None
     partition: str
     account: str
     qos: tuple[str, ...] = ()
@@ -64,7 +66,5 @@ class QueueSpec:
 
     def admits(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Return whether gangs of ``namespace`` (with its labels) may use the queue."""
-        if namespace in self.namespaces:
-            return True
-        selector = self.namespace_selector
-        return selector is not None and all(labels.get(key) == value for key, value in selector.items())
+        selected = self.namespace_selector is not None and self.namespace_selector.matches(labels)
+        return selected or namespace in self.namespaces

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bridge.model.gres import Gres
-from bridge.model.hold import ExitStatus, GangKey, Marker
+from bridge.model.hold import ExitStatus, Marker
 
 
 class JobState(StrEnum):
@@ -32,6 +32,7 @@ class SlurmJob:
     """One job record. Times are seconds since the epoch; ``None`` where Slurm has none.
 
     ``gres`` has, for every node that the job holds, what it holds there. ``required_nodes`` is the pin.
+    ``marker`` is sealed when it stands in ``admin_comment``, which users cannot write, and not in ``comment`` alone.
     ``gres_requested`` is the request as typed (``gres/gpu:h100:2`` per node, job or task), for pending jobs.
     """
 
@@ -60,6 +61,7 @@ class SlurmJob:
     het_job_id: int | None = None
     het_offset: int = 0
     marker: Marker | None = None
+    is_sealed: bool = True
 
     @property
     def holds_devices(self) -> bool:
@@ -138,15 +140,6 @@ class SlurmView:
     jobs: Mapping[int, SlurmJob]
     nodes: Mapping[str, SlurmNode]
     taken_at: float
-
-    def holds(self) -> dict[GangKey, list[SlurmJob]]:
-        """Return the holds by key, oldest first."""
-        found: dict[GangKey, list[SlurmJob]] = {}
-        for job_id in sorted(self.jobs):
-            job = self.jobs[job_id]
-            if job.marker:
-                found.setdefault(job.marker.key, []).append(job)
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,6 +109,7 @@ def job_of(record: JobRecord) -> SlurmJob:
         het_job_id=record["het_job_id"] if has_leader else None,
         het_offset=record.get("het_job_offset", 0) if has_leader else 0,
         marker=_marker(record),
+        is_sealed=bool(record.get("admin_comment")),
     )
 
 
