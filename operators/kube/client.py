@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 import aiohttp
@@ -107,8 +107,10 @@ class KubeClient:
         label_selector: str = "",
         timeout_s: float = 300.0,
         inactivity_s: float = 70.0,
-    ) -> AsyncIterator[tuple[str, Object]]:
+    ) -> AsyncGenerator[tuple[str, Object], None]:
         """Yield (type, object) after ``resource_version``, BOOKMARK included, until the server ends the watch.
+
+        Use within ``contextlib.aclosing`` when it may be left early.
 
         Raises ``Expired`` when the version is too old and ``KubeUnavailable`` when the connection breaks or nothing,
         not even a bookmark, comes for ``inactivity_s``.
@@ -122,11 +124,14 @@ class KubeClient:
             async with await self._send("GET", resource.path(namespace), query=query, timeout=timeout) as answer:
                 self.traffic.count("watch", resource.plural, answer.status)
                 await _raise_for(answer)
-                async for line in _lines(answer):
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        raise error_from(int(event["object"].get("code") or 500), event["object"])
-                    yield event["type"], event["object"]
+                try:
+                    async for line in _lines(answer):
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            raise error_from(int(event["object"].get("code") or 500), event["object"])
+                        yield event["type"], event["object"]
+                finally:
+                    _cut(answer)
         except _NO_ANSWER as problem:
             raise unavailable(problem) from problem
         except ValueError as problem:
@@ -310,6 +315,13 @@ async def _raise_for(answer: aiohttp.ClientResponse) -> None:
     if not isinstance(status, dict) or status.get("kind") != "Status":
         status = {"reason": answer.reason, "message": text[:1024]}
     raise error_from(answer.status, status, retry_after=answer.headers.get("Retry-After"))
+
+
+def _cut(answer: aiohttp.ClientResponse) -> None:
+    """Drop a connection that still has an answer under way; a polite TLS goodbye would outlive the session."""
+    connection = answer.connection
+    if connection and connection.transport:
+        connection.transport.abort()
 
 
 async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

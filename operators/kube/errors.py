@@ -11,8 +11,6 @@ KubeError(status, reason, message)
 └── KubeUnavailable   no connection, no answer in time or 5xx: a write may or may not have happened
 """
 
-# ruff: noqa: N818 - the names are the API server's own reasons
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -11,6 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,9 +142,10 @@ class Reflector:
             timeout_s=random.uniform(*self._pace.watch_s),  # noqa: S311 - spreads load
             inactivity_s=self._pace.inactivity_s,
         )
-        async for event, obj in events:
-            self._heard = time.monotonic()
-            self._report(self._store.apply(event, obj))
+        async with aclosing(events):
+            async for event, obj in events:
+                self._heard = time.monotonic()
+                self._report(self._store.apply(event, obj))
 
     def _report(self, changes: Iterable[Change]) -> None:
         if self._on_change:

@@ -43,6 +43,7 @@ class Store:
 
     def __init__(self, trim: Callable[[Object], Object] | None = None) -> None:
         self.position = 0
+        self._listed = 0
         self._trim = trim
         self._objects: dict[Key, Object] = {}
         self._gone: dict[str, float] = {}
@@ -61,6 +62,7 @@ class Store:
                 changes.append((DELETED, known))
         for item in listed.values():
             changes += self._put(item)
+        self._listed = max(self._listed, version)
         self.position = max(self.position, version)
         return changes
 
@@ -69,11 +71,13 @@ class Store:
         changes = [(DELETED, known) for known in self._objects.values()]
         self._objects.clear()
         self._gone.clear()
-        self.position = 0
+        self.position = self._listed = 0
         return changes
 
     def apply(self, event: str | None, obj: Object) -> list[Change]:
-        """Take one watch event; BOOKMARK only moves the position."""
+        """Take one watch event; BOOKMARK only moves the position, and what a list has shown is old."""
+        if version_of(obj) <= self._listed:
+            return []
         self.position = max(self.position, version_of(obj))
         if event == DELETED:
             return self._drop(obj)
@@ -84,11 +88,12 @@ class Store:
         return [] if version_of(obj) <= self.position else self._put(obj)
 
     def forget(self, obj: Mapping[str, Any]) -> list[Change]:
-        """Take note that ``obj`` (its uid) is gone from the server because we deleted it."""
+        """Take note that ``obj`` (its uid), and with it whatever had its name before, is gone because we deleted it."""
         self._bury(_uid(obj), math.inf)
         known = self._objects.get(key_of(obj))
-        if known is None or _uid(known) != _uid(obj):
+        if known is None or (_uid(known) != _uid(obj) and version_of(known) > version_of(obj)):
             return []
+        self._bury(_uid(known), math.inf)
         del self._objects[key_of(obj)]
         return [(DELETED, known)]
 

@@ -1,6 +1,6 @@
 """A small strict API server for tests: real HTTP on loopback, versions, subresources, watches, and faults on demand.
 
-What it promises is held against a real kube-apiserver by the same tests. It has no RBAC, no admission and no controllers;
+What it promises is held against a real kube-apiserver by the same tests. It has no RBAC, no policies, no controllers;
 ``tests.kube.actors`` plays those that matter.
 """
 

@@ -16,7 +16,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _ATTRIBUTE_KINDS = {"int", "bool", "string", "version"}
 
 
-class Refused(Exception):  # noqa: N818 - an answer, raised
+class Refused(Exception):
     """An answer with an HTTP code and a reason."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -84,7 +84,7 @@ def _claim_status(new: Object, old: Object) -> Iterator[str]:
     was, status = old.get("status") or {}, new.get("status") or {}
     allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
     if allocation and was.get("allocation") and allocation != was["allocation"]:
-        yield "status.allocation: field is immutable"
+        yield "status.allocation: Invalid value: null: field cannot be modified once set"
     if allocation:
         yield from _allocation(allocation, {request["name"] for request in new["spec"]["devices"]["requests"]})
     elif consumers:
