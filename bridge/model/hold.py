@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from bridge.model.gres import GresRequest
 
 MARKER_VERSION = 1
+_LONGEST = 4096
+"""Characters of the longest text that is read: users write comments too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -34,13 +36,13 @@ class Marker:
     @staticmethod
     def loads(text: str) -> Marker | None:
         """Return the marker in ``text``, or None when it is somebody else's comment."""
-        if not text.startswith('{"gangbridge":'):
+        if not text.startswith('{"gangbridge":') or len(text) > _LONGEST:
             return None
         try:
             value = json.loads(text)
             namespace, _, name = value["gang"].partition("/")
             key = GangKey(uid=str(value["uid"]), attempt=int(value["attempt"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
         return Marker(key=key, namespace=namespace, name=name) if value["gangbridge"] == MARKER_VERSION else None
 

@@ -7,7 +7,11 @@ from decimal import Decimal
 
 from bridge.errors import ParseError
 
-_QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[KMGTPE]i|[numkMGTPE]?)")
+_DIGITS = "[0-9]{1,30}"  # more digits, or a longer exponent, is no amount of anything and would take for ever to expand
+_QUANTITY = re.compile(
+    rf"(?P<number>[+-]?(?:{_DIGITS}(?:\.[0-9]{{0,30}})?|\.{_DIGITS})(?:[eE][+-]?[0-9]{{1,2}})?)"
+    r"(?P<suffix>[KMGTPE]i|[numkMGTPE]?)"
+)
 _SUFFIXES = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -21,11 +25,14 @@ MIB = 1024 * 1024
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Return the value of ``500m``, ``1.5``, ``4Gi``, ``1e3``; ParseError when it is no quantity."""
+    """Return the value of ``500m``, ``1.5``, ``4Gi``, ``1e3``; ParseError when it is no quantity or negative."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ParseError(text, "is no quantity")
-    return Decimal(match["number"]) * _SUFFIXES[match["suffix"]]
+    value = Decimal(match["number"]) * _SUFFIXES[match["suffix"]]
+    if value < 0:
+        raise ParseError(text, "is a negative quantity")
+    return value
 
 
 def parse_milli_cpu(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 def domains_of(labels: Mapping[str, str], levels: Sequence[str], level_labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -26,4 +26,4 @@ def domains_of(labels: Mapping[str, str], levels: Sequence[str], level_labels: M
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that puts ``gpu2`` before ``gpu10``; total and deterministic."""
     parts = (part for part in _DIGITS.split(text) if part)
-    return tuple((0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts)
+    return tuple((0, int(part), part) if _DIGITS.fullmatch(part) else (1, 0, part) for part in parts)
