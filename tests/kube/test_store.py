@@ -116,6 +116,26 @@ def test_list_read_before_a_delete_does_not_bring_it_back() -> None:
     assert store.position == 9
 
 
+def test_event_from_before_a_list_is_old_news() -> None:
+    store = Store()
+    store.replace([], 10)
+    assert store.apply("ADDED", obj("a", 7)) == []
+
+
+def test_late_answer_from_before_a_list_is_old_news() -> None:
+    store = Store()
+    store.apply("DELETED", obj("a", 8))
+    store.replace([], 10)
+    assert store.observe(obj("a", 7)) == []
+
+
+def test_own_delete_takes_earlier_holders_of_the_name_with_it() -> None:
+    store = Store()
+    store.replace([obj("a", 3, "old")], 5)
+    assert events(store.forget(obj("a", 9, "new"))) == [("DELETED", "a", 3)]
+    assert store.apply("MODIFIED", obj("a", 6, "old")) == []
+
+
 def test_object_that_left_the_selector_may_match_again() -> None:
     store = Store()
     store.replace([obj("a", 3)], 5)
