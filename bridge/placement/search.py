@@ -41,6 +41,9 @@ def _groups(request: Request, fits: Sequence[_Fit]) -> Iterable[tuple[int, Seque
     """
     names = request.levels
     coarsest = names.index(request.required_level) if request.required_level else -1
+    if coarsest >= 0:
+        # A rack may have a name and its spine none: nothing then says that two such racks share a spine.
+        fits = [fit for fit in fits if fit[0].domains[coarsest]]
     finest = names.index(request.preferred_level) if request.preferred_level else len(names) - 1
     for level in range(max(finest, coarsest), max(coarsest, 0) - 1, -1):
         yield from ((level + 1, group) for group in _domains(fits, level))
