@@ -50,7 +50,7 @@ def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Ti
     first: list[Action] = [] if gang.has_finalizer else [AddFinalizer(gang=gang)]
     dry: list[Action] = [] if gang.status.is_true(ConditionType.ACCEPTED) else [DryRunPod(gang=gang)]
     stages = tuple(stage for stage in (first, dry, [SubmitHold(gang=gang, request=request)]) if stage)
-    reserved = timeline.reserve(pin.placed, _pseudo_job(request, max(pin.free_at, view.now)))
+    reserved = timeline.reserve(pin.placed, accepted.request, _pseudo_job(request, max(pin.free_at, view.now)))
     return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view.now)), reserved
 
 
@@ -102,7 +102,7 @@ def wait(
     request = hold_request(gang, accepted, placed, view) if all(name in view.nodes for name in placed.nodes) else None
     if request is None:
         return Decision(gang=gang, stages=stages, status=status), timeline
-    reserved = timeline.reserve(placed, _pseudo_job(request, hold.start_time or view.now))
+    reserved = timeline.reserve(placed, accepted.request, _pseudo_job(request, hold.start_time or view.now))
     return Decision(gang=gang, stages=stages, status=status), reserved
 
 

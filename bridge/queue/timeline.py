@@ -53,12 +53,12 @@ class Timeline:
                 return Pin(placed=answer, free_at=end, blocked=first)
         return Pin(placed=answer, free_at=self.now, blocked=first) if isinstance(answer, Placed) else answer
 
-    def reserve(self, placed: Placed, job: SlurmJob) -> Timeline:
-        """Return the timeline with ``placed`` taken until ``job`` ends."""
+    def reserve(self, placed: Placed, request: Request, job: SlurmJob) -> Timeline:
+        """Return the timeline with ``placed`` taken by ``request`` until ``job`` ends."""
         free = dict(self.free)
         for name in placed.nodes:
             if name in free:
-                free[name] = _take(free[name], job, placed.pods_per_node)
+                free[name] = _take(free[name], job, request, placed.pods_per_node)
         return replace(self, free=free, ends=(*self.ends, job))
 
     def _release(self, capacity: dict[str, NodeCapacity], job: SlurmJob) -> None:
@@ -66,19 +66,25 @@ class Timeline:
         for name, held in job.gres.items():
             if name not in capacity:
                 continue
-            gpus = dict(capacity[name].gpus)
+            gpus, total = dict(capacity[name].gpus), self.total[name]
             for gres in held:
                 if gres.name == GPU:
-                    gpus[gres.type] = gpus.get(gres.type, 0) + gres.count
-            total = self.total[name]
+                    # Devices without an index never counted as used: there is not more than there is.
+                    back = gpus.get(gres.type, 0) + gres.count
+                    gpus[gres.type] = min(back, total.gpus.get(gres.type, 0))
             capacity[name] = replace(capacity[name], gpus=gpus, cpus=total.cpus, memory_mib=total.memory_mib)
 
 
-def _take(node: NodeCapacity, job: SlurmJob, pods: int) -> NodeCapacity:
+def _take(node: NodeCapacity, job: SlurmJob, request: Request, pods: int) -> NodeCapacity:
     gpus = dict(node.gpus)
     for gres in job.gres.get(node.name, ()):
         gpus[gres.type] = gpus.get(gres.type, 0) - gres.count
-    return replace(node, gpus=gpus, cpus=node.cpus - pods)
+    return replace(
+        node,
+        gpus=gpus,
+        cpus=node.cpus - pods * request.cpus_per_pod,
+        memory_mib=node.memory_mib - pods * request.memory_mib_per_pod,
+    )
 
 
 def _by_end(jobs: Sequence[SlurmJob], now: int) -> list[tuple[int, list[SlurmJob]]]:
