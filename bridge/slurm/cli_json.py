@@ -80,7 +80,7 @@ def partition_members(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _number(value: Any) -> int | None:  # noqa: ANN401 (JSON)
-    """Return a plain 5 or ``{"set": true, "infinite": false, "number": 5}`` as a number; None when unset or infinite."""
+    """Return the number in 5 or ``{"set": true, "infinite": false, "number": 5}``; None when unset or infinite."""
     if isinstance(value, Mapping):
         return int(value["number"]) if value["set"] and not value["infinite"] else None
     return int(value)

@@ -2,8 +2,8 @@
 
 It behaves as the real one does where the loop can tell (one contract table runs against both): a pinned hold is RUNNING
 on return or pending; pending jobs start by priority and age once all their nodes have room, at the lowest free indices;
-a pending pin keeps its nodes from jobs behind it; a completing job keeps its nodes closed, shows only those whose epilog
-runs, and shows no GRES. Times are seconds; nothing happens by itself except in ``advance``.
+a pending pin keeps its nodes from jobs behind it; a completing job keeps its nodes closed, shows only those with an
+epilog to end, and shows no GRES. Times are seconds; nothing happens by itself except in ``advance``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,366 @@
+"""One table of what every adapter of the Slurm port does, whatever is behind it.
+
+``CASES`` runs against the in-memory slurmctld here and against a real one, through both real adapters, in ``e2e``. A
+case gets a ``World``: the port, names of idle nodes, and the means to act on the cluster as somebody else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+from uuid import uuid4
+
+import pytest
+
+from bridge.errors import SlurmRejected
+from bridge.model.gres import Gres, GresRequest
+from bridge.model.hold import ExitStatus, GangKey, HoldRequest, Marker
+from bridge.model.slurm import JobState, SlurmJob, SlurmView
+from bridge.slurm.port import SlurmPort
+
+PATIENCE = 15.0
+STEP = 0.2
+HOLD_NAME = "contract-hold"
+JOB_NAME = "contract-job"
+
+H100 = GresRequest(name="gpu", type="h100", count=1)
+
+
+class World(Protocol):
+    """A cluster with two idle nodes of 8 H100s and slurmd, and one without slurmd (State=EXTERNAL)."""
+
+    port: SlurmPort
+    nodes: tuple[str, str]
+    external: str
+    partition: str
+    external_partition: str
+
+    async def sbatch(self, *, pin: Sequence[str], gpus: int) -> int:
+        """Submit bob's own job; it runs until somebody ends it."""
+
+    async def stubborn_sbatch(self, *, pin: Sequence[str], gpus: int) -> int:
+        """Submit bob's own job which, once cancelled, keeps the first of its nodes completing until ``let_go``."""
+
+    async def let_go(self, job_id: int) -> None:
+        """Let a stubborn job's processes end."""
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Close a node."""
+
+    async def resume(self, node: str) -> None:
+        """Open it again."""
+
+    async def pass_time(self, seconds: float) -> None:
+        """Wait, or move the clock."""
+
+
+Case = Callable[[World], Awaitable[None]]
+CASES: list[Case] = []
+
+
+def case(function: Case) -> Case:
+    """Enter a case in the table."""
+    CASES.append(function)
+    return function
+
+
+def hold(world: World, nodes: Sequence[str], gpus: int, **changes: object) -> HoldRequest:
+    marker = Marker(key=GangKey(uid=str(uuid4()), attempt=1), namespace="research", name="llm")
+    values: dict[str, object] = {
+        "marker": marker,
+        "name": HOLD_NAME,
+        "partition": world.partition,
+        "account": "physics",
+        "qos": "normal",
+        "user": "alice",
+        "nodes": tuple(nodes),
+        "gres_per_node": (H100.times(gpus),) if gpus else (),
+        "tasks_per_node": 1,
+        "cpus_per_task": 2,
+        "memory_mib_per_node": 1000,
+        "time_limit_min": 10,
+    }
+    return HoldRequest(**(values | changes))  # type: ignore[arg-type]
+
+
+async def until(world: World, job_id: int, wanted: Callable[[SlurmJob], bool]) -> SlurmJob:
+    """Return the job once it is as wanted; fail when that takes too long."""
+    waited = 0.0
+    while True:
+        job = (await world.port.view()).jobs[job_id]
+        if wanted(job):
+            return job
+        assert waited < PATIENCE, f"still {job}"
+        await world.pass_time(STEP)
+        waited += STEP
+
+
+def running(job: SlurmJob) -> bool:
+    return job.state is JobState.RUNNING
+
+
+def ended(job: SlurmJob) -> bool:
+    return not job.is_live
+
+
+def indices(view: SlurmView, job_id: int, node: str) -> set[int]:
+    return {index for gres in view.jobs[job_id].gres[node] for index in gres.indices or ()}
+
+
+@case
+async def the_cluster_says_who_it_is(world: World) -> None:
+    info = await world.port.info()
+    assert re.fullmatch(r"[0-9]{2}\.[0-9]{2}\.[0-9]+", info.version)
+    assert info.cluster
+    assert info.adapter in {"pyslurm", "cli", "fake"}
+
+
+@case
+async def nodes_show_devices_state_and_partitions(world: World) -> None:
+    nodes = (await world.port.view()).nodes
+    for name in (*world.nodes, world.external):
+        assert nodes[name].gres == (Gres(name="gpu", type="h100", count=8, indices=tuple(range(8))),)
+        assert nodes[name].is_schedulable
+        assert nodes[name].cpus >= 8
+        assert nodes[name].memory_mib >= 16_000
+        assert nodes[name].is_external == (name == world.external)
+    assert world.partition in nodes[world.nodes[0]].partitions
+    assert world.external_partition in nodes[world.external].partitions
+
+
+@case
+async def a_hold_on_free_nodes_runs_at_once(world: World) -> None:
+    request = hold(world, world.nodes, 3)
+    job_id = await world.port.allocate(request)
+    view = await world.port.view()
+    job = view.jobs[job_id]
+    assert job.state is JobState.RUNNING
+    assert (job.user, job.account, job.qos, job.partition) == ("alice", "physics", "normal", world.partition)
+    assert (job.name, job.marker, job.time_limit_min) == (HOLD_NAME, request.marker, 10)
+    assert sorted(job.nodes) == sorted(job.required_nodes) == sorted(world.nodes)
+    assert set(job.gres) == set(world.nodes)
+    for node in world.nodes:
+        assert [(gres.name, gres.type, gres.count, gres.is_tracked) for gres in job.gres[node]] == [
+            ("gpu", "h100", 3, True)
+        ]
+        assert view.nodes[node].cpus_allocated == 2
+    assert job.start_time is not None
+    assert job.end_time is not None
+    assert job.end_time - job.start_time == 600
+    assert job.holds_devices
+    assert not job.completing
+    assert view.holds()[request.marker.key] == [job]
+
+
+@case
+async def two_holds_on_a_node_have_different_devices(world: World) -> None:
+    first = await world.port.allocate(hold(world, world.nodes[:1], 4))
+    second = await world.port.allocate(hold(world, world.nodes[:1], 4))
+    view = await world.port.view()
+    mine, other = (indices(view, job_id, world.nodes[0]) for job_id in (first, second))
+    assert mine | other == set(range(8))
+    assert not mine & other
+
+
+@case
+async def a_hold_without_gres_and_memory_takes_little(world: World) -> None:
+    """Memory 0 must not become "all of the node", which is what ``--mem=0`` means."""
+    first = await world.port.allocate(hold(world, world.nodes[:1], 0, memory_mib_per_node=0))
+    second = await world.port.allocate(hold(world, world.nodes[:1], 8, memory_mib_per_node=0))
+    view = await world.port.view()
+    assert view.jobs[first].state is view.jobs[second].state is JobState.RUNNING
+    assert view.jobs[first].gres == {world.nodes[0]: ()}
+    assert view.nodes[world.nodes[0]].memory_allocated_mib < 16_000
+
+
+@case
+async def tasks_and_their_cpus_are_what_was_asked(world: World) -> None:
+    await world.port.allocate(
+        hold(world, world.nodes[:1], 2, tasks_per_node=2, cpus_per_task=3, memory_mib_per_node=5000)
+    )
+    node = (await world.port.view()).nodes[world.nodes[0]]
+    assert (node.cpus_allocated, node.memory_allocated_mib) == (6, 5000)
+
+
+@case
+async def a_hold_on_taken_nodes_waits_pinned_and_starts_by_itself(world: World) -> None:
+    first = await world.port.allocate(hold(world, world.nodes, 8))
+    request = hold(world, world.nodes, 2)
+    second = await world.port.allocate(request)
+    waiting = (await world.port.view()).jobs[second]
+    assert waiting.state is JobState.PENDING
+    assert waiting.nodes == ()
+    assert waiting.gres == {}
+    assert sorted(waiting.required_nodes) == sorted(world.nodes)
+    assert waiting.gres_requested == "gres/gpu:h100:2"
+    assert waiting.marker == request.marker
+    assert waiting.is_live
+    assert not waiting.holds_devices
+    await world.port.cancel(first)
+    assert sorted((await until(world, second, running)).nodes) == sorted(world.nodes)
+
+
+@case
+async def a_pin_can_be_moved(world: World) -> None:
+    here, there = world.nodes
+    await world.port.allocate(hold(world, [here], 8))
+    job_id = await world.port.allocate(hold(world, [here], 8))
+    await world.port.repin(job_id, [there])
+    job = await until(world, job_id, running)
+    assert job.nodes == job.required_nodes == (there,)
+
+
+@case
+async def a_running_hold_cannot_be_moved(world: World) -> None:
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    with pytest.raises(SlurmRejected):
+        await world.port.repin(job_id, world.nodes[1:])
+    assert (await world.port.view()).jobs[job_id].nodes == world.nodes[:1]
+
+
+@case
+async def a_pin_to_an_unknown_node_is_refused(world: World) -> None:
+    await world.port.allocate(hold(world, world.nodes[:1], 8))
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 8))
+    with pytest.raises(SlurmRejected):
+        await world.port.repin(job_id, ["no-such-node"])
+    assert (await world.port.view()).jobs[job_id].required_nodes == world.nodes[:1]
+
+
+@case
+async def a_hold_ends_with_the_gangs_status(world: World) -> None:
+    exact = (await world.port.info()).exact_exit_status
+    expected = {
+        ExitStatus(): JobState.COMPLETED,
+        ExitStatus(code=3): JobState.FAILED,
+        ExitStatus(signal=15): JobState.FAILED,
+    }
+    for status, state in expected.items():
+        job_id = await world.port.allocate(hold(world, world.nodes, 1))
+        await world.port.complete(job_id, status)
+        job = await until(world, job_id, ended)
+        assert (job.state, job.exit_status) == ((state, status) if exact else (JobState.CANCELLED, ExitStatus()))
+
+
+@case
+async def ending_twice_is_no_error(world: World) -> None:
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    await world.port.complete(job_id, ExitStatus(code=3))
+    before = await until(world, job_id, ended)
+    await world.port.complete(job_id, ExitStatus(code=4))
+    await world.port.cancel(job_id)
+    after = (await world.port.view()).jobs[job_id]
+    assert (after.state, after.exit_status) == (before.state, before.exit_status)
+
+
+@case
+async def a_waiting_hold_can_be_ended(world: World) -> None:
+    await world.port.allocate(hold(world, world.nodes[:1], 8))
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 8))
+    await world.port.complete(job_id, ExitStatus())
+    assert (await until(world, job_id, ended)).nodes == ()
+
+
+@case
+async def cancelling_ends_running_and_waiting_holds(world: World) -> None:
+    first = await world.port.allocate(hold(world, world.nodes[:1], 8))
+    second = await world.port.allocate(hold(world, world.nodes[:1], 8))
+    for job_id in (second, first):
+        await world.port.cancel(job_id)
+        assert (await until(world, job_id, ended)).state is JobState.CANCELLED
+        await world.port.cancel(job_id)
+
+
+@case
+async def an_unknown_job_is_refused(world: World) -> None:
+    for call in (
+        world.port.cancel(999_999),
+        world.port.complete(999_999, ExitStatus()),
+        world.port.repin(999_999, world.nodes),
+    ):
+        with pytest.raises(SlurmRejected) as caught:
+            await call
+        assert "Invalid job id" in str(caught.value)
+
+
+@case
+async def what_slurm_refuses_has_no_effect(world: World) -> None:
+    node = world.nodes[:1]
+    refused = [
+        (hold(world, node, 1, account="bio"), "account"),
+        (hold(world, node, 1, qos="no-such-qos"), "qos"),
+        (hold(world, node, 1, partition="no-such-partition"), "artition"),
+        (hold(world, node, 1, user="no-such-user"), "user|account"),
+        (hold(world, ["no-such-node"], 1), "node name"),
+        (hold(world, node, 9), "not available"),
+        (hold(world, node, 1, cpus_per_task=100_000), "available|CPU|cpu"),
+        (hold(world, [world.external], 1, partition=world.external_partition), "not available"),
+    ]
+    for request, reason in refused:
+        with pytest.raises(SlurmRejected) as caught:
+            await world.port.allocate(request)
+        assert re.search(reason, str(caught.value)), caught.value
+        live = [job for job in (await world.port.view()).holds().get(request.marker.key, []) if job.is_live]
+        assert live == []
+
+
+@case
+async def an_external_hold_runs_where_there_is_no_slurmd(world: World) -> None:
+    request = hold(world, [world.external], 2, partition=world.external_partition, external=True)
+    job_id = await world.port.allocate(request)
+    job = await until(world, job_id, running)
+    assert job.nodes == (world.external,)
+    assert [gres.is_tracked for gres in job.gres[world.external]] == [True]
+    assert job.marker == request.marker
+    await world.port.complete(job_id, ExitStatus())
+    await until(world, job_id, ended)
+
+
+@case
+async def other_peoples_jobs_are_seen(world: World) -> None:
+    job_id = await world.sbatch(pin=world.nodes, gpus=5)
+    job = await until(world, job_id, running)
+    assert (job.user, job.account, job.marker) == ("bob", "bio", None)
+    assert {name: [gres.count for gres in job.gres[name]] for name in world.nodes} == {
+        name: [5] for name in world.nodes
+    }
+    hold_id = await world.port.allocate(hold(world, world.nodes[:1], 3))
+    view = await world.port.view()
+    assert view.jobs[hold_id].state is JobState.RUNNING
+    assert not indices(view, hold_id, world.nodes[0]) & indices(view, job_id, world.nodes[0])
+
+
+@case
+async def a_completing_job_keeps_its_node_closed_and_shows_no_devices(world: World) -> None:
+    job_id = await world.stubborn_sbatch(pin=world.nodes, gpus=8)
+    await until(world, job_id, running)
+    await world.port.cancel(job_id)
+    job = await until(world, job_id, lambda job: job.completing and len(job.nodes) == 1)
+    assert job.state is JobState.CANCELLED
+    assert job.holds_devices
+    assert job.gres == {world.nodes[0]: ()}  # which devices it was is no longer said
+    node = (await world.port.view()).nodes[world.nodes[0]]
+    assert "COMPLETING" in node.states
+    assert not node.is_schedulable
+    waiting = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    assert (await world.port.view()).jobs[waiting].state is JobState.PENDING
+    await world.let_go(job_id)
+    assert not (await until(world, job_id, ended)).completing
+    await until(world, waiting, running)
+
+
+@case
+async def a_drained_node_says_why_and_takes_no_hold(world: World) -> None:
+    node = world.nodes[0]
+    await world.drain(node, "gangbridge: contract")
+    try:
+        seen = (await world.port.view()).nodes[node]
+        assert "DRAIN" in seen.states
+        assert seen.reason == "gangbridge: contract"
+        assert not seen.is_schedulable
+        job_id = await world.port.allocate(hold(world, [node], 1))
+        assert (await world.port.view()).jobs[job_id].state is JobState.PENDING
+    finally:
+        await world.resume(node)
+    assert (await until(world, job_id, running)).nodes == (node,)
