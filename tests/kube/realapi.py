@@ -22,6 +22,7 @@ _USERS = {
     "operator": (OPERATOR, "system:serviceaccounts"),
     "driver": (DRIVER, "system:serviceaccounts"),
     "alice": ("alice", ""),
+    "bob": ("bob", ""),
     "scheduler": ("system:kube-scheduler", ""),
     "claim-controller": ("system:serviceaccount:kube-system:resource-claim-controller", "system:serviceaccounts"),
     "namespace-controller": ("system:serviceaccount:kube-system:namespace-controller", "system:serviceaccounts"),
