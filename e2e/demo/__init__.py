@@ -1,0 +1,1 @@
+"""The guided run: `python -m e2e.demo`."""
