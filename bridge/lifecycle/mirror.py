@@ -19,11 +19,12 @@ from bridge.lifecycle.actions import (
 )
 from bridge.lifecycle.admission import MAX_DEVICES_PER_POD
 from bridge.lifecycle.fleetview import FleetView
-from bridge.lifecycle.names import mirror_claim_name
+from bridge.lifecycle.names import mirror_claim_name, mirror_claim_stem
 from bridge.lifecycle.observed import own_holds
 from bridge.model.kube import ClaimView, Device, MirrorView
 from bridge.model.slurm import SlurmJob
 from bridge.model.snapshot import Snapshot
+from bridge.wellknown import MIRROR_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +39,22 @@ class Share:
 
 def mirror_jobs(snapshot: Snapshot, view: FleetView) -> dict[int, Stages]:
     """Return what to do for every mirrored job, by job id. Only called while slurmctld answers."""
-    mirrors = {mirror.job_id: mirror for mirror in snapshot.mirrors}
+    mirrors = {mirror.job_id: mirror for mirror in snapshot.mirrors if mirror.namespace == MIRROR_NAMESPACE}
     claims: dict[int, list[ClaimView]] = {}
     for claim in snapshot.claims:
         if claim.job_id:
             claims.setdefault(claim.job_id, []).append(claim)
     ours = {job.job_id for jobs in own_holds(snapshot).values() for job in jobs}
-    wanted = {job_id: job for job_id, job in view.slurm.jobs.items() if job_id not in ours and is_mirrored(job)}
+    wanted = {
+        job_id: job
+        for job_id, job in view.slurm.jobs.items()
+        # NB: a completing job shows no GRES any more; that it has a mirror says that it had GPUs.
+        if job_id not in ours and (is_mirrored(job) or (job.completing and job_id in mirrors))
+    }
     work: dict[int, Stages] = {}
     for job_id in sorted(wanted.keys() | mirrors.keys() | claims.keys()):
         job, mirror = wanted.get(job_id), mirrors.get(job_id)
-        stages = _mirror(job, mirror, claims.get(job_id, []), view)
+        stages = _mirror(job, mirror, sorted(claims.get(job_id, []), key=lambda claim: claim.name), view)
         if any(stages):
             work[job_id] = stages
     return work
@@ -104,10 +110,15 @@ def _chunks(devices: Sequence[Device]) -> list[Sequence[Device]]:
 
 def _mirror(job: SlurmJob | None, mirror: MirrorView | None, claims: list[ClaimView], view: FleetView) -> Stages:
     wanted = {share.claim_name: share for share in shares(job, view)} if job is not None else {}
-    stale: list[Action] = [FreeClaim(claim=claim) for claim in claims if claim.name not in wanted]
+    unsure = _unreadable(job, view) if job is not None else frozenset()
+    stale: list[Action] = [
+        FreeClaim(claim=claim)
+        for claim in claims
+        if claim.name not in wanted and claim.name.rpartition("-")[0] not in unsure
+    ]
     if stale:
         return (stale,)
-    recycled = job is not None and mirror is not None and mirror.submit_time != job.submit_time
+    recycled = job is not None and mirror is not None and mirror.submit_time != (job.submit_time or 0)
     if mirror is not None and (job is None or recycled):
         return ([DeleteMirror(mirror=mirror)],) if not claims else ([FreeClaim(claim=claim) for claim in claims],)
     if job is None:
@@ -118,6 +129,21 @@ def _mirror(job: SlurmJob | None, mirror: MirrorView | None, claims: list[ClaimV
     if mirror is None or mirror.deleting:
         return (write,)
     return (write, _claim_actions(job, mirror, {claim.name: claim for claim in claims}, wanted, view))
+
+
+def _unreadable(job: SlurmJob, view: FleetView) -> frozenset[str]:
+    """Return the stems of the claims on nodes of which it cannot be told what ``job`` holds there: they are kept.
+
+    slurmctld shows no indices while an epilog runs; a pool may be incomplete, or a Node object away, for a moment.
+    """
+    if not job.holds_devices:
+        return frozenset()
+    return frozenset(mirror_claim_stem(job, name) for name in job.nodes if not _is_readable(job, name, view))
+
+
+def _is_readable(job: SlurmJob, name: str, view: FleetView) -> bool:
+    node, indices = view.nodes.get(name), gpu_indices(job.gres.get(name, ()))
+    return bool(indices) and node is not None and node.map is not None and node.map.resolve(indices) is not None
 
 
 def _claim_actions(
@@ -132,6 +158,9 @@ def _claim_actions(
                     mirror=mirror, job=job, name=name, device_class=share.device_class, count=len(share.devices)
                 )
             )
+        elif claim.deleting and not claim.is_allocated:
+            # Nothing can be reserved in it any more; only our finalizer keeps it.
+            actions.append(FreeClaim(claim=claim))
         elif not claim.is_allocated and not view.ledger.other_claims(share.devices, claim.uid):
             actions.append(AllocateClaim(claim=claim, node=share.kube_node, devices=share.devices, consumer=mirror))
     return actions

@@ -33,8 +33,13 @@ def mirror_name(job: SlurmJob) -> str:
 
 def mirror_claim_name(job: SlurmJob, node: str, ordinal: int) -> str:
     """Return the name of the ``ordinal``-th mirror claim of one incarnation of a job on a Slurm node."""
+    return f"{mirror_claim_stem(job, node)}-{ordinal}"
+
+
+def mirror_claim_stem(job: SlurmJob, node: str) -> str:
+    """Return what the names of all mirror claims of one incarnation of a job on a Slurm node begin with."""
     incarnation = _digest(f"{job.job_id}/{job.submit_time}/{job.restart_count}/{job.start_time}/{node}")
-    return f"slurm-{job.job_id}-{incarnation}-{ordinal}"
+    return f"slurm-{job.job_id}-{incarnation}"
 
 
 def _digest(text: str) -> str:
