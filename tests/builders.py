@@ -214,17 +214,17 @@ def slurm(nodes: Iterable[SlurmNode], jobs: Iterable[SlurmJob] = ()) -> SlurmVie
 
 
 def snapshot(
-    nodes: Sequence[SlurmNode] = (), *, jobs: Iterable[SlurmJob] = (), silent: bool = False, **changes: Any
+    machines: Sequence[SlurmNode] = (), /, *, jobs: Iterable[SlurmJob] = (), silent: bool = False, **changes: Any
 ) -> Snapshot:
-    """Return a snapshot of a fleet of ``nodes``, each with its Kubernetes node and pool; ``silent`` is slurmctld."""
+    """Return a snapshot of a fleet of ``machines``, each with its Kubernetes node and pool; ``silent`` is slurmctld."""
     values: dict[str, Any] = {
         "now": NOW,
         "fleet": fleet(),
         "queues": {"gpu": queue()},
         "namespaces": {"research": {}},
-        "nodes": tuple(kube_node(each.name) for each in nodes),
-        "pools": tuple(pool(each.name, count=sum(gres.count for gres in each.gres)) for each in nodes),
-        "slurm": None if silent else slurm(nodes, jobs),
+        "nodes": tuple(kube_node(each.name) for each in machines),
+        "pools": tuple(pool(each.name, count=sum(gres.count for gres in each.gres)) for each in machines),
+        "slurm": None if silent else slurm(machines, jobs),
     }
     return Snapshot(**values | changes)
 
