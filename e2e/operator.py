@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STATE = Path(os.environ.get("GANGBRIDGE_STATE", "/var/tmp/gangbridge-lab"))
 PROBE_PORT = 18080
+_CALL = re.compile(r'gangbridge_kube_requests_total\{.*verb="(?P<verb>\w+)".*\} (?P<count>\S+)')
+_READS = {"get", "list", "watch"}
 LOG = STATE / "logs" / "operator.log"
 PID = STATE / "operator.pid"
 
@@ -62,6 +65,30 @@ class Operator:
         with LOG.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         PID.write_text(f"{self.process.pid}\n")
+
+    @property
+    def is_alive(self) -> bool:
+        """True while the process that was started runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def wait_killed(self, timeout_s: float = 20) -> None:
+        """Return once it has died by SIGKILL, as a failpoint has it; RuntimeError when it ends otherwise or not."""
+        if self.process is None:
+            raise RuntimeError("the operator was not started")
+        try:
+            status = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"the operator lives on after {timeout_s} s: its failpoint was not reached") from None
+        if status != -signal.SIGKILL:
+            raise RuntimeError(f"the operator ended with {status} and not by SIGKILL; see {LOG}")
+        self.process = None
+
+    def writes(self) -> int:
+        """Return how many writes to the API server it has made so far, refused ones included."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{PROBE_PORT}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        calls = (_CALL.match(line) for line in lines)
+        return sum(int(float(call["count"])) for call in calls if call and call["verb"] not in _READS)
 
     def is_ready(self) -> bool:
         """Return whether ``/readyz`` says so."""

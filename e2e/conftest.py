@@ -1,0 +1,47 @@
+"""Fixtures of the scenarios: one operator per module on the running lab, a clean fleet before and after each test."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.operator import Operator, install
+from e2e.scenario import audit, fleet
+
+
+@pytest.fixture(scope="session")
+def installed() -> None:
+    """Everything that an admin applies."""
+    install()
+
+
+@pytest.fixture(scope="module")
+def operator(installed: None) -> Iterator[Operator]:  # noqa: ARG001
+    """One operator process for the tests of a module."""
+    process = Operator()
+    process.start()
+    yield process
+    if process.is_alive:
+        process.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def bridge(operator: Operator) -> Iterator[Operator]:
+    """The operator, with nothing running before the test and, proven from the raw servers, nothing left after it."""
+    _revive(operator)
+    fleet.sweep()
+    yield operator
+    _revive(operator)
+    audit.assert_sound()
+    fleet.settle()
+
+
+def _revive(operator: Operator) -> None:
+    """Have a plain operator that runs, whatever the test did to it."""
+    if operator.env and operator.is_alive:
+        operator.stop(signal.SIGKILL)
+    operator.env = {}
+    if not operator.is_alive:
+        operator.start()

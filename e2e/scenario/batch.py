@@ -1,0 +1,114 @@
+"""Slurm jobs as their users and admins see them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from e2e.scenario.commands import STATE, CommandFailed, Object, slurm
+from e2e.scenario.eventually import eventually
+
+_DETAIL = re.compile(r"gpu(?::([^:(]+))?:(\d+)\(IDX:([0-9,-]+)\)")
+_LIVE = {"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounted:
+    """One row of sacct."""
+
+    job_id: int
+    state: str
+    exit_code: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+
+
+def sbatch(gpus: int, *args: str, user: str = "alice", script: str = "sleep 600", node: str | None = None) -> int:
+    """Submit a job of ``gpus`` GPUs per node and return its id."""
+    where = ("-w", node) if node else ()
+    options = ("--parsable", f"--gres=gpu:h100:{gpus}", "-t", "30", "-o", "/lab/job-%j.out", *where, *args)
+    return int(slurm("sbatch", *options, "--wrap", script, user=user).strip().split(";")[0])
+
+
+def wait_running(job_id: int) -> Object:
+    """Return the job once it runs."""
+
+    def probe() -> Object:
+        record = job(job_id)
+        assert record["job_state"] == ["RUNNING"], (record["job_state"], record["state_reason"])
+        return record
+
+    return eventually(probe, f"job {job_id} runs", within_s=10)
+
+
+def output_of(job_id: int) -> str:
+    """Return what a batch script printed."""
+    return (STATE / "scratch" / f"job-{job_id}.out").read_text()
+
+
+def jobs() -> list[Object]:
+    """Return every job that slurmctld knows, with the detail of its devices."""
+    records: list[Object] = json.loads(slurm("scontrol", "show", "job", "-d", "--json"))["jobs"]
+    return records
+
+
+def live_jobs() -> list[Object]:
+    """Return the jobs that hold or wait for devices."""
+    return [job for job in jobs() if _LIVE.intersection(job["job_state"])]
+
+
+def job(job_id: int) -> Object:
+    """Return one job."""
+    return next(record for record in jobs() if record["job_id"] == job_id)
+
+
+def indices(record: Object) -> dict[str, list[int]]:
+    """Return the GPU indices that a job holds, by Slurm node, from the text that ``scontrol -d`` shows."""
+    names = slurm("scontrol", "show", "hostnames", record["nodes"]).split() if record["nodes"] else []
+    details = record.get("gres_detail") or []
+    assert len(details) in {0, len(names)}, f"job {record['job_id']}: {details} on {names}"
+    return {name: _expand(detail) for name, detail in zip(names, details, strict=bool(details))}
+
+
+def holds_of(uid: str) -> list[Object]:
+    """Return every hold of a gang that slurmctld remembers, live or ended."""
+    return [record for record in jobs() if uid in (record["admin_comment"] or record["comment"] or "")]
+
+
+def accounted(job_id: int) -> Accounted:
+    """Return what sacct says of a job."""
+    fields = "jobid,state,exitcode,user,account,partition,qos"
+    text = slurm("sacct", "-X", "-n", "-P", "-j", str(job_id), f"--format={fields}").strip()
+    assert text, f"sacct does not know job {job_id}"
+    number, state, exit_code, user, account, partition, qos = text.splitlines()[0].split("|")
+    return Accounted(
+        job_id=int(number),
+        state=state.split()[0],
+        exit_code=exit_code,
+        user=user,
+        account=account,
+        partition=partition,
+        qos=qos,
+    )
+
+
+def cancel(*job_ids: int) -> None:
+    """Cancel jobs, running or not; ended ones are no error."""
+    if job_ids:
+        try:
+            slurm("scancel", *map(str, job_ids))
+        except CommandFailed as error:
+            if "already completing or completed" not in str(error):
+                raise
+
+
+def _expand(detail: str) -> list[int]:
+    found: list[int] = []
+    for _, _, text in _DETAIL.findall(detail):
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+    return found
