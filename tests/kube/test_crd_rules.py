@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
+from operators.kube.client import KubeClient
+from operators.kube.errors import KubeError
+from operators.kube.resources import FLEETS, GANGJOBS, GANGQUEUES
 from tests.kube.builders import gangjob, template
 from tests.kube.realapi import RealApi
 
@@ -27,10 +30,22 @@ def changed(obj: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     return result
 
 
-def refusal(real: RealApi, obj: Mapping[str, Any], user: str = "admin") -> str:
-    """Return what kubectl says when it tries to create the object; empty when it is accepted."""
-    tried = real.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(obj), user=user)
-    return tried.stderr if tried.returncode else ""
+@pytest.fixture
+async def admin(real: RealApi) -> AsyncIterator[KubeClient]:
+    async with KubeClient(real.connection("admin")) as client:
+        yield client
+
+
+KINDS = {resource.kind: resource for resource in (GANGJOBS, GANGQUEUES, FLEETS)}
+
+
+async def refusal(admin: KubeClient, obj: Mapping[str, Any]) -> str:
+    """Return what the server says to the object; empty when it is accepted."""
+    try:
+        await admin.create(KINDS[obj["kind"]], obj, dry_run=True)
+    except KubeError as error:
+        return error.message
+    return ""
 
 
 def queue(**spec: Any) -> dict[str, Any]:
@@ -99,8 +114,10 @@ BAD_GANGS = [
 
 
 @pytest.mark.parametrize(("path", "value", "field", "words"), BAD_GANGS)
-def test_bad_gang_is_refused_by_field(real: RealApi, path: str, value: object, field: str, words: str) -> None:
-    said = refusal(real, changed(gangjob(), path, value))
+async def test_bad_gang_is_refused_by_field(
+    admin: KubeClient, path: str, value: object, field: str, words: str
+) -> None:
+    said = await refusal(admin, changed(gangjob(), path, value))
     assert field.replace(".0.", "[0].") in said
     assert words in said
 
@@ -108,21 +125,23 @@ def test_bad_gang_is_refused_by_field(real: RealApi, path: str, value: object, f
 @pytest.mark.parametrize(
     "limit", ["4h", "1h30m", "2d", "90s", "30", "02:00:00", "30:00", "1-00", "1-12:30", "1-00:00:00"]
 )
-def test_usual_times_are_accepted(real: RealApi, limit: str) -> None:
-    assert not refusal(real, gangjob(timeLimit=limit))
+async def test_usual_times_are_accepted(admin: KubeClient, limit: str) -> None:
+    assert not await refusal(admin, gangjob(timeLimit=limit))
 
 
 @pytest.mark.parametrize("gres", ["gpu:8", "gpu:h100:8", "gpu:1g.10gb:2", "gpu:h100:32"])
-def test_usual_gres_is_accepted(real: RealApi, gres: str) -> None:
-    assert not refusal(real, changed(gangjob(), f"{ROLE}.gres", gres))
+async def test_usual_gres_is_accepted(admin: KubeClient, gres: str) -> None:
+    assert not await refusal(admin, changed(gangjob(), f"{ROLE}.gres", gres))
 
 
-def test_any_pod_spec_is_accepted(real: RealApi) -> None:
+async def test_any_pod_spec_is_accepted(admin: KubeClient) -> None:
     own = template(
         nodeSelector={"a": "b"}, volumes=[{"name": "v", "emptyDir": {}}], tolerations=[{"operator": "Exists"}]
     )
-    assert not refusal(real, changed(gangjob(), f"{ROLE}.template", own))
-    assert not refusal(real, changed(gangjob(), f"{POD}.resourceClaims", [{"name": "nic", "resourceClaimName": "n"}]))
+    assert not await refusal(admin, changed(gangjob(), f"{ROLE}.template", own))
+    assert not await refusal(
+        admin, changed(gangjob(), f"{POD}.resourceClaims", [{"name": "nic", "resourceClaimName": "n"}])
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,8 +184,10 @@ BAD_QUEUES = [
 
 
 @pytest.mark.parametrize(("path", "value", "field", "words"), BAD_QUEUES)
-def test_bad_queue_is_refused_by_field(real: RealApi, path: str, value: object, field: str, words: str) -> None:
-    said = refusal(real, changed(queue(), path, value))
+async def test_bad_queue_is_refused_by_field(
+    admin: KubeClient, path: str, value: object, field: str, words: str
+) -> None:
+    said = await refusal(admin, changed(queue(), path, value))
     assert field in said
     assert words in said
 
@@ -181,8 +202,8 @@ def test_bad_queue_is_refused_by_field(real: RealApi, path: str, value: object, 
     ],
     ids=str,
 )
-def test_selector_requirements(real: RealApi, requirement: dict[str, Any], is_good: bool) -> None:
-    said = refusal(real, queue(namespaces={"selector": {"matchExpressions": [requirement]}}))
+async def test_selector_requirements(admin: KubeClient, requirement: dict[str, Any], is_good: bool) -> None:
+    said = await refusal(admin, queue(namespaces={"selector": {"matchExpressions": [requirement]}}))
     assert ("namespaces.selector.matchExpressions[0].values" in said) is not is_good
 
 
@@ -202,17 +223,21 @@ BAD_FLEETS = [
 
 
 @pytest.mark.parametrize(("path", "value", "field", "words"), BAD_FLEETS)
-def test_bad_fleet_is_refused_by_field(real: RealApi, path: str, value: object, field: str, words: str) -> None:
-    said = refusal(real, changed(fleet(), path, value))
+async def test_bad_fleet_is_refused_by_field(
+    admin: KubeClient, path: str, value: object, field: str, words: str
+) -> None:
+    said = await refusal(admin, changed(fleet(), path, value))
     assert field in said
     assert words in said
 
 
-def test_good_queue_and_fleet_are_accepted(real: RealApi) -> None:
-    assert not refusal(real, queue(limits={"maxTimeLimit": "2d", "maxGpusPerGang": 512}, defaults={"timeLimit": "1h"}))
-    assert not refusal(real, queue(namespaces={"selector": {}}))
-    assert not refusal(real, fleet())
-    assert not refusal(real, fleet(topology={}))
+async def test_good_queue_and_fleet_are_accepted(admin: KubeClient) -> None:
+    assert not await refusal(
+        admin, queue(limits={"maxTimeLimit": "2d", "maxGpusPerGang": 512}, defaults={"timeLimit": "1h"})
+    )
+    assert not await refusal(admin, queue(namespaces={"selector": {}}))
+    assert not await refusal(admin, fleet())
+    assert not await refusal(admin, fleet(topology={}))
 
 
 def test_tables_are_what_people_were_promised(real: RealApi, name: str) -> None:
