@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -53,8 +53,7 @@ class LabWorld:
 
     async def stubborn_sbatch(self, *, pin: Sequence[str], gpus: int) -> int:
         job_id = await self._submit(_STUBBORN, pin, gpus)
-        while slurm("squeue", "-h", "-j", str(job_id), "-o", "%T") == "PENDING":
-            await asyncio.sleep(0.1)
+        await _until(lambda: slurm("squeue", "-h", "-j", str(job_id), "-o", "%T") == "RUNNING")
         await asyncio.sleep(1)  # its shell must have set the trap
         return job_id
 
@@ -76,8 +75,7 @@ class LabWorld:
             flag.touch()
         names = f"{HOLD_NAME},{JOB_NAME}"
         slurm("scancel", "--name", names)
-        while slurm("squeue", "-h", "--name", names, "-o", "%i %T"):
-            await asyncio.sleep(0.1)
+        await _until(lambda: not slurm("squeue", "-h", "--name", names, "-o", "%i"))
         for flag in self._flags.values():
             flag.unlink(missing_ok=True)
 
@@ -103,3 +101,11 @@ class LabWorld:
         )  # fmt: skip
         self._flags[int(output)] = SCRATCH / name
         return int(output)
+
+
+async def _until(wanted: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if wanted():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("the cluster did not get there in 20 s")

@@ -174,9 +174,12 @@ class _Worker:
             await self._stderr_task
             said = "; ".join(self._stderr) or "it said nothing"
             raise SlurmUnavailable(f"the Slurm worker ended with status {code}: {said}")
-        reply: dict[str, Any] = await asyncio.to_thread(json.loads, line)
-        if reply["id"] != request_id:
-            raise SlurmUnavailable(f"the Slurm worker answered request {reply['id']} instead of {request_id}")
+        try:
+            reply = await asyncio.to_thread(json.loads, line)
+        except ValueError as error:
+            raise SlurmUnavailable(f"the Slurm worker said {line[:80]!r}") from error
+        if not isinstance(reply, dict) or reply.get("id") != request_id:
+            raise SlurmUnavailable(f"the Slurm worker said {line[:80]!r} instead of answering request {request_id}")
         return reply
 
     async def _keep_stderr(self) -> None:

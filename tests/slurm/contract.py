@@ -150,7 +150,7 @@ async def a_hold_on_free_nodes_runs_at_once(world: World) -> None:
     assert job.end_time - job.start_time == 600
     assert job.holds_devices
     assert not job.completing
-    assert view.holds()[request.marker.key] == [job]
+    assert job.is_sealed
 
 
 @case
@@ -301,8 +301,8 @@ async def what_slurm_refuses_has_no_effect(world: World) -> None:
         with pytest.raises(SlurmRejected) as caught:
             await world.port.allocate(request)
         assert re.search(reason, str(caught.value)), caught.value
-        live = [job for job in (await world.port.view()).holds().get(request.marker.key, []) if job.is_live]
-        assert live == []
+        jobs = (await world.port.view()).jobs.values()
+        assert [job for job in jobs if job.marker == request.marker and job.is_live] == []
 
 
 @case
