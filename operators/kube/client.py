@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from bridge import wellknown
 from operators.kube.connection import Connection, load_connection
-from operators.kube.errors import Expired, KubeError, error_from, unavailable
+from operators.kube.errors import error_from, unavailable
 from operators.kube.resources import Resource
 from operators.kube.traffic import Traffic
 
@@ -332,6 +332,3 @@ async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         *lines, rest = rest.split(b"\n")
         for line in lines:
             yield line
-
-
-__all__ = ["JSON_PATCH", "MERGE", "Expired", "KubeClient", "KubeError", "Object"]

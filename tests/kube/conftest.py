@@ -9,6 +9,7 @@ import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.kube.realapi import RealApi, binaries
 
 ROOT = Path(__file__).parents[2]
 SERVERS = ["fake", "real"] if binaries() else ["fake"]
-collect_ignore = [] if binaries() else ["test_crd_rules.py", "test_policies.py"]
+collect_ignore = [] if binaries() else ["test_crd_rules.py", "test_policies.py", "test_components.py"]
 
 _names = itertools.count(1)
 
@@ -39,12 +40,12 @@ async def client(fake: FakeApi) -> AsyncIterator[KubeClient]:
         yield client
 
 
-@pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApi]:
+@contextmanager
+def prepared(state: Path) -> Iterator[RealApi]:
     """A real API server with the project's kinds, rights and policies."""
     folder = binaries()
-    assert folder, "etcd and kube-apiserver are needed"
-    api = RealApi(folder, tmp_path_factory.mktemp("kube"))
+    assert folder, "etcd and the control plane are needed"
+    api = RealApi(folder, state)
     api.start()
     try:
         for part in ("crds", "operators/manifests/access"):
@@ -54,6 +55,21 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApi]:
         yield api
     finally:
         api.stop()
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApi]:
+    """The server that most tests share; nothing acts on it but they."""
+    with prepared(tmp_path_factory.mktemp("kube")) as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealApi]:
+    """A server with kube-scheduler and the resource claim controller, but without kubelets."""
+    with prepared(tmp_path_factory.mktemp("cluster")) as api:
+        api.start_components()
+        yield api
 
 
 @pytest.fixture(params=SERVERS)

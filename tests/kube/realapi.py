@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -24,21 +26,23 @@ _USERS = {
     "alice": ("alice", ""),
     "bob": ("bob", ""),
     "scheduler": ("system:kube-scheduler", ""),
+    "kcm": ("system:kube-controller-manager", ""),
     "claim-controller": ("system:serviceaccount:kube-system:resource-claim-controller", "system:serviceaccounts"),
     "namespace-controller": ("system:serviceaccount:kube-system:namespace-controller", "system:serviceaccounts"),
 }
 
 
 def binaries() -> Path | None:
-    """Return the folder with etcd and kube-apiserver, or None."""
+    """Return the folder with the control plane's programs, or None."""
     cache = Path(os.environ.get("GANGBRIDGE_CACHE") or Path.home() / ".cache" / "gangbridge")
     folders = [Path(os.environ["KUBEBUILDER_ASSETS"])] if os.environ.get("KUBEBUILDER_ASSETS") else []
     folders += sorted(cache.glob("kube-*/bin"), reverse=True)
-    return next((folder for folder in folders if _has(folder, "etcd") and _has(folder, "kube-apiserver")), None)
+    needed = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
+    return next((folder for folder in folders if all(_has(folder, program) for program in needed)), None)
 
 
 class RealApi:
-    """A control plane without controllers; ``stop`` ends it by process id."""
+    """An API server, at first without anybody around it; ``stop`` ends it by process id."""
 
     def __init__(self, folder: Path, state: Path) -> None:
         self.folder, self.state = folder, state
@@ -91,8 +95,31 @@ class RealApi:
         self._spawn("kube-apiserver", *flags)
         self._wait()
 
+    def start_components(self) -> None:
+        """Start kube-scheduler and the controllers that deal with claims."""
+        for user, program in (("scheduler", "kube-scheduler"), ("kcm", "kube-controller-manager")):
+            config = self.state / f"{user}.kubeconfig"
+            config.write_text(json.dumps(self._kubeconfig(user)))
+            flags = ["--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig"]
+            flags = [f"{flag}={config}" for flag in flags]
+            flags += ["--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}"]
+            if user == "kcm":
+                flags += ["--use-service-account-credentials", "--controllers=resourceclaim-controller"]
+                flags += [f"--service-account-private-key-file={self.state / 'sa.key'}"]
+            self._spawn(program, *flags)
+
+    def _kubeconfig(self, user: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "x",
+            "clusters": [{"name": "c", "cluster": {"server": self.server, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "u", "user": {"token": f"{user}-token"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        }
+
     def stop(self) -> None:
-        """End both, the API server first."""
+        """End all of them, the API server before etcd."""
         for process in reversed(self.processes):
             process.terminate()
             try:
