@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,29 +19,33 @@ from operators.kube.resources import RESOURCECLAIMS
 MIRRORS = "gangbridge-mirror"
 JOB_ID = "gangbridge.dev/job-id"
 LOG = STATE / "logs" / "slurmctld.log"
-QUIET = ("-t", "10", "-o", "/dev/null")
-# Who starts a job says so in one line: the scheduler's passes, or the submission itself.
-_STARTED = re.compile(
-    r"^\[(?P<at>[^\]]+)\] sched(?:/backfill)?: (?:Allocate|_start_job: Started|_slurm_rpc_\w+) JobId=(?P<id>\d+)"
-    r".*?(?:NodeList=| on )[a-z]"
-)
+_SBATCH = ("sbatch", "--parsable", "--gres=gpu:h100:1", "-t", "10", "-o", "/dev/null", "--wrap", "sleep 300")
+_STARTED = re.compile(r"^\[(?P<at>[^\]]+)\] sched: Allocate JobId=(?P<id>\d+) NodeList=\w")
 
 
-async def run(client: KubeClient, count: int) -> list[float]:
-    """Submit ``count`` jobs of one GPU at times that know nothing of the operator's polls; return the delays."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """``seconds`` of every job; the start of ``exact`` of them is known to 1 ms, of the others to the second."""
+
+    seconds: Sequence[float]
+    exact: int
+
+
+async def run(client: KubeClient, count: int) -> Delays:
+    """Submit ``count`` jobs of one GPU at random intervals and return how long after its start each was seen."""
     random.seed(1)
     offset = LOG.stat().st_size
     jobs: list[str] = []
     try:
         async with watching(client, RESOURCECLAIMS, _taken, MIRRORS) as sight:
             for number in range(count):
-                submit = ("sbatch", "--parsable", "-J", f"{world.PREFIX}{number}", "--gres=gpu:h100:1", *QUIET)
-                text = await asyncio.to_thread(world.slurm, *submit, "--wrap", "sleep 300", user="alice")
-                jobs.append(text.strip())
+                command = (*_SBATCH, "-J", f"{world.PREFIX}{number}")
+                jobs.append((await asyncio.to_thread(world.slurm, *command, user="alice")).strip())
                 await asyncio.sleep(random.uniform(0.2, 0.6))
             await sight.until(count, timeout_s=60)
-        started = _starts(offset)
-        return [sight.at[job] - started[job] for job in jobs]
+        logged = _logged(offset)
+        starts = _whole_seconds(jobs) | logged
+        return Delays(seconds=[sight.at[job] - starts[job] for job in jobs], exact=len(logged.keys() & set(jobs)))
     finally:
         if jobs:
             await asyncio.to_thread(world.slurm, "scancel", *jobs)
@@ -52,9 +57,15 @@ def _taken(claim: Mapping[str, Any]) -> str | None:
     return claim["metadata"]["labels"][JOB_ID] if (claim.get("status") or {}).get("allocation") else None
 
 
-def _starts(offset: int) -> dict[str, float]:
-    """Return when slurmctld gave each job its nodes, in seconds since the epoch, from its log (1 ms resolution)."""
+def _logged(offset: int) -> dict[str, float]:
+    """Return when the main scheduler gave jobs their node, from slurmctld's log; its backfill logs no starts."""
     with LOG.open() as log:
         log.seek(offset)
         found = [match for line in log if (match := _STARTED.match(line))]
     return {match["id"]: datetime.fromisoformat(match["at"]).timestamp() for match in found}
+
+
+def _whole_seconds(jobs: Sequence[str]) -> dict[str, float]:
+    """Return StartTime, which is rounded down: a delay from it is too long by up to 1 s, never too short."""
+    lines = world.slurm("squeue", "-h", "-j", ",".join(jobs), "-o", "%i %S").splitlines()
+    return {job: datetime.fromisoformat(start).timestamp() for job, start in (line.split() for line in lines)}
