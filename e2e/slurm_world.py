@@ -74,7 +74,8 @@ class LabWorld:
         for flag in self._flags.values():
             flag.touch()
         names = f"{HOLD_NAME},{JOB_NAME}"
-        slurm("scancel", "--name", names)
+        for name in (HOLD_NAME, JOB_NAME):
+            slurm("scancel", "--name", name)
         await _until(lambda: not slurm("squeue", "-h", "--name", names, "-o", "%i"))
         for flag in self._flags.values():
             flag.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import pwd
 import select
 import signal
 import time
+import traceback
 from collections.abc import Callable
 
 from bridge.errors import SlurmRejected, SlurmUnavailable
@@ -38,8 +39,10 @@ def run_as(user: str, function: Callable[[], bytes], deadline: float) -> bytes:
     finally:
         os.close(reader)
         _end(child)
+    if answer is None:
+        raise SlurmUnavailable(f"the call as {user} did not end within {deadline:.1f} s")
     if not answer:
-        raise SlurmUnavailable(f"no answer within {deadline:.1f} s from the call as {user}")
+        raise SlurmUnavailable(f"the call as {user} ended without an answer")
     return answer
 
 
@@ -55,11 +58,13 @@ def _be(account: pwd.struct_passwd, function: Callable[[], bytes], writer: int) 
             answer = answer[os.write(writer, answer) :]
         status = 0
     finally:
+        if status:
+            traceback.print_exc()
         os._exit(status)
 
 
-def _read(reader: int, until: float) -> bytes:
-    """Return everything that the child writes, or nothing when it does not finish in time."""
+def _read(reader: int, until: float) -> bytes | None:
+    """Return everything that the child writes, or None when it does not finish in time."""
     answer = bytearray()
     while (left := until - time.monotonic()) > 0:
         if not select.select([reader], [], [], left)[0]:
@@ -68,7 +73,7 @@ def _read(reader: int, until: float) -> bytes:
         if not chunk:
             return bytes(answer)
         answer += chunk
-    return b""
+    return None
 
 
 def _end(child: int) -> None:
