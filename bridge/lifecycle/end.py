@@ -71,18 +71,23 @@ def finish(observed: Observed, outcome: Outcome, *, slurm_known: bool, now: int)
 
 
 def tidy(observed: Observed) -> Decision:
-    """The gang has finished: nothing of it may be left but pods that ended, kept for their logs."""
+    """The gang has finished: nothing of it may be left but pods that ended, kept for their logs.
+
+    A hold can turn up late, from a submission that was given up for lost.
+    """
     stages = _unbind(observed.pods, observed.claims, keep_terminal=True)
-    return Decision(gang=observed.gang, stages=stages or ())
+    if stages is None:
+        stages = _end_holds(observed, _live_holds(observed), None)
+    return Decision(gang=observed.gang, stages=stages)
 
 
 def sweep(observed: Observed) -> Stages | None:
     """Return what removes leftovers of earlier attempts and duplicate holds, or None when there are none."""
     stages = _unbind(observed.stray_pods, observed.stray_claims, keep_terminal=False)
+    if stages is not None:
+        return stages
     duplicates: list[Action] = [CancelHold(job_id=job.job_id) for job in observed.stray_holds if not job.completing]
-    if stages is None:
-        return (duplicates,) if duplicates else None
-    return (*stages, duplicates) if duplicates else stages
+    return (duplicates,) if duplicates else None
 
 
 def _unbind(pods: tuple[PodView, ...], claims: tuple[ClaimView, ...], *, keep_terminal: bool) -> Stages | None:
@@ -140,6 +145,7 @@ def _next(gang: Gang, outcome: Outcome, now: int) -> GangStatus:
         attempt=status.attempt + 1,
         restarts=status.restarts + counts_as_restart(outcome),
         outcome=None,
+        exit_code=None,
         hold=None,
         start_time=None,
     )

@@ -14,13 +14,13 @@ def orphans(snapshot: Snapshot) -> dict[str, Stages]:
     """Return what removes leftovers, by gang uid: pods, then claims, then holds. Call only with complete lists."""
     known = {gang.uid for gang in snapshot.gangs}
     pods: dict[str, list[Action]] = {}
-    for pod in snapshot.pods:
+    for pod in sorted(snapshot.pods, key=lambda pod: (pod.namespace, pod.name)):
         if pod.gang_uid not in known:
             pods.setdefault(pod.gang_uid, [])
             if not pod.deleting:
                 pods[pod.gang_uid].append(DeletePod(pod=pod))
     claims: dict[str, list[Action]] = {}
-    for claim in snapshot.claims:
+    for claim in sorted(snapshot.claims, key=lambda claim: (claim.namespace, claim.name)):
         if claim.gang_uid and claim.gang_uid not in known:
             claims.setdefault(claim.gang_uid, []).append(FreeClaim(claim=claim))
     holds: dict[str, list[Action]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.lifecycle.observed import Observed
-from bridge.model.gang import Gang, GangSpec, Outcome, Result
+from bridge.model.gang import ConditionType, Gang, GangSpec, Outcome, Result
 from bridge.model.kube import PodPhase
 from bridge.model.slurm import JobState, SlurmJob
 
@@ -74,9 +74,17 @@ def _from_hold(observed: Observed) -> Outcome | None:
             return None
         message = f"Slurm no longer knows job {known.job_id}"
         return Outcome(attempt=attempt, result=Result.HOLD_LOST, exit_code=1, message=message)
+    if hold.state is JobState.PENDING and _has_run(observed):
+        message = f"job {hold.job_id} lost its nodes and waits again"
+        return Outcome(attempt=attempt, result=Result.PREEMPTED, exit_code=1, message=message)
     if hold.state in {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED}:
         return None
     return Outcome(attempt=attempt, result=_result(hold), exit_code=1, message=f"job {hold.job_id} ended {hold.state}")
+
+
+def _has_run(observed: Observed) -> bool:
+    allocated = observed.gang.status.is_true(ConditionType.ALLOCATED)
+    return allocated or bool(observed.pods) or bool(observed.claims)
 
 
 def _result(hold: SlurmJob) -> Result:

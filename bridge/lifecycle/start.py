@@ -85,9 +85,11 @@ def wait(
     width = max(1, accepted.request.pods // max(1, len(pinned)))
     placed = Placed(nodes=pinned, pods_per_node=width, domains=_counts(view, pinned))
     stages: tuple[list[Action], ...] = ()
-    is_free = isinstance(place(accepted.request, here), Placed)
+    # A pin moves, but the hold keeps its shape: as many nodes, as many pods on each.
+    shape = replace(accepted.request, pods_per_node=width)
+    is_free = isinstance(place(shape, here), Placed)
     if not is_free and view.now - (hold.submit_time or 0) >= REPIN_AFTER_S:
-        found = timeline.earliest(accepted.request)
+        found = timeline.earliest(shape)
         if isinstance(found, Unplaceable):
             blocked = found
         else:
@@ -114,7 +116,7 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     if not status.is_true(ConditionType.ALLOCATED):
         status = set_condition(status, ConditionType.ALLOCATED, True, "HoldRunning", text, now=view.now)
     if observed.is_committed:
-        return Decision(gang=gang, stages=_ungate(observed), status=_running(status, observed, view.now))
+        return _go_on(observed, status, view)
     roster = build_roster(gang, hold, view)
     if isinstance(roster, str):
         return Decision(
@@ -219,9 +221,8 @@ def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangS
     for member in waiting:
         others = view.ledger.other_claims(member.devices, claims[member.rank].uid)
         if others:
-            message = (
-                f"{len(others)} devices on {member.kube_node} are still in claim {others[0].namespace}/{others[0].name}"
-            )
+            first = min(f"{claim.namespace}/{claim.name}" for claim in others)
+            message = f"{len(others)} devices on {member.kube_node} are still in claim {first}"
             status = set_condition(status, ConditionType.RUNNING, False, "DevicesBusy", message, now=view.now)
             return Decision(gang=gang, status=status)
     if waiting:
@@ -233,7 +234,23 @@ def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangS
         ]
         # No status of its own: a write per gang for what lasts milliseconds.
         return Decision(gang=gang, stages=(stage,), status=status)
-    return Decision(gang=gang, stages=_ungate(observed), status=_running(status, observed, view.now))
+    return _go_on(observed, status, view)
+
+
+def _go_on(observed: Observed, status: GangStatus, view: FleetView) -> Decision:
+    """Ungate what is still gated, together: a claim that went astray after the first gates did ends the attempt."""
+    gated = _ungate(observed)
+    if gated and (strays := _unbound(observed)):
+        what = f"the claim of pod {strays[0].name} is not allocated and reserved for it"
+        outcome = Outcome(attempt=observed.gang.status.attempt, result=Result.SHAPE_CHANGED, exit_code=1, message=what)
+        return end.begin(observed.gang, outcome, view.now)
+    return Decision(gang=observed.gang, stages=gated, status=_running(status, observed, view.now))
+
+
+def _unbound(observed: Observed) -> list[PodView]:
+    """Return the pods without a claim for them; those that have ended have given theirs back."""
+    bound = {claim.reserved_for for claim in observed.claims if claim.is_allocated}
+    return [pod for pod in observed.pods if not pod.is_terminal and (pod.uid,) not in bound]
 
 
 def _ungate(observed: Observed) -> tuple[list[Action], ...]:
