@@ -17,7 +17,10 @@ WIDE = node("wide", gres=gpus(range(40)))
 MIXED = node("mixed", gres=(*gpus([0, 1]), *gpus([2], "a100")))
 
 
-def verdict(owner, *, nodes=(node("n1"),), spec=None, queues=None, namespaces=None):
+NODES = (node("n1"),)
+
+
+def verdict(owner, *, nodes=NODES, spec=None, queues=None, namespaces=None):
     view = join(snapshot(nodes, fleet=spec or fleet()))
     return admit(owner, view, {"gpu": queue()} if queues is None else queues, namespaces or {})
 
