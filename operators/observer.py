@@ -13,7 +13,7 @@ from bridge import wellknown
 from bridge.errors import SpecError
 from bridge.model.fleet import FleetSpec, QueueSpec
 from bridge.model.gang import Gang
-from bridge.model.kube import ClaimView, KubeNode, MirrorView, PodView
+from bridge.model.kube import ClaimView, KubeNode, MirrorView, PodView, Pool
 from bridge.model.slurm import SlurmView
 from bridge.model.snapshot import Snapshot
 from operators import reading
@@ -47,10 +47,12 @@ class Views(Generic[View]):
 
     def __init__(self, read: Callable[[Object], View | None]) -> None:
         self.by_key: dict[tuple[str, str], View] = {}
+        self.changes = 0
         self._read = read
 
     def take(self, event: str, obj: Object) -> None:
         """Follow one change of a store."""
+        self.changes += 1
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         view = None if event == DELETED else self._read(obj)
@@ -91,6 +93,7 @@ class Observer:
             GANGQUEUES: (self.queues,),
             FLEETS: (self.fleets,),
         }
+        self._pools: tuple[int, tuple[Pool, ...]] = (0, ())
         self._listed = asyncio.Event()
 
     async def run(self) -> None:
@@ -144,10 +147,16 @@ class Observer:
             claims=tuple(self.claims.by_key.values()),
             services=frozenset(self.services.by_key.values()),
             nodes=tuple(self.nodes.by_key.values()),
-            pools=reading.read_pools(self.slices.by_key.values()),
+            pools=self._read_pools(),
             slurm=slurm,
             not_before=not_before,
         )
+
+    def _read_pools(self) -> tuple[Pool, ...]:
+        """Return the pools, read again only after a slice has changed: a pool may span several slices."""
+        if self._pools[0] != self.slices.changes:
+            self._pools = (self.slices.changes, reading.read_pools(self.slices.by_key.values()))
+        return self._pools[1]
 
     def _reflector(self, resource: Resource, views: Views[Any], selector: str = "") -> Reflector:
         def changed(event: str, obj: Object) -> None:

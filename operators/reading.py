@@ -321,15 +321,9 @@ def read_pools(slices: Iterable[Object]) -> tuple[Pool, ...]:
 
 def _pool(driver: str, name: str, generation: int, parts: list[Object]) -> Pool:
     devices = [_pool_device(device) for part in parts for device in part["spec"].get("devices", ())]
-    labels = parts[0]["metadata"].get("labels") or {}
-    return Pool(
-        driver=driver,
-        name=name,
-        node=_slice_node(parts[0]["spec"]),
-        generation=generation,
-        devices=tuple(sorted(devices, key=lambda device: (device.index is None, device.index, device.name))),
-        owned=labels.get(wellknown.MANAGED_BY) == wellknown.FIELD_MANAGER,
-    )
+    devices.sort(key=lambda device: (device.index is None, device.index, device.name))
+    node = _slice_node(parts[0]["spec"])
+    return Pool(driver=driver, name=name, node=node, generation=generation, devices=tuple(devices))
 
 
 def _slice_node(spec: Object) -> str:

@@ -73,7 +73,7 @@ def kube_node(name: str, *, domains: Sequence[str] = ("s1", "r1"), **changes: An
 
 def pool(node_name: str, *, count: int = 8, driver: str = DRIVER, generation: int = 1) -> Pool:
     devices = tuple(PoolDevice(name=f"gpu-{index}", index=index, type="h100") for index in range(count))
-    return Pool(driver=driver, name=node_name, node=node_name, generation=generation, devices=devices, owned=True)
+    return Pool(driver=driver, name=node_name, node=node_name, generation=generation, devices=devices)
 
 
 def device(node_name: str, index: int) -> Device:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bridge.model.fleet import FleetSpec
-from bridge.model.kube import Device, Pool, PoolDevice
+from bridge.model.kube import Device, Pool
 from bridge.model.slurm import SlurmNode
 
 GPU = "gpu"
@@ -58,7 +58,7 @@ def build_device_map(
         pool = by_driver.get(mapping.driver)
         if pool is None:
             return None, f"no complete pool of {mapping.driver} on this node"
-        matching = [device for device in pool.devices if _is(device, index, type_)]
+        matching = [device for device in pool.by_index.get(index, ()) if device.type in {"", type_}]
         if len(matching) != 1:
             return None, f"{len(matching)} devices of pool {pool.name} say index {index} of type {type_ or 'any'}"
         devices[index] = Device(driver=pool.driver, pool=pool.name, device=matching[0].name)
@@ -67,7 +67,3 @@ def build_device_map(
         DeviceMap(slurm_node=node.name, kube_node=kube_node, devices=devices, types=types, classes=classes),
         "",
     )
-
-
-def _is(device: PoolDevice, index: int, type_: str) -> bool:
-    return device.index == index and device.type in {"", type_}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bridge.accounting.devicemap import DeviceMap, build_device_map, tracked_types
 from bridge.accounting.ledger import Ledger, build_ledger
 from bridge.model.fleet import FleetSpec
-from bridge.model.kube import KubeNode
+from bridge.model.kube import KubeNode, Pool
 from bridge.model.slurm import SlurmNode, SlurmView
 from bridge.model.snapshot import Snapshot
 from bridge.placement.request import NodeCapacity
@@ -65,11 +65,14 @@ def join(snapshot: Snapshot) -> FleetView | None:
     if snapshot.fleet is None or snapshot.slurm is None:
         return None
     nodes: dict[str, FleetNode] = {}
+    pools: dict[str, list[Pool]] = {}
+    for pool in snapshot.pools:
+        pools.setdefault(pool.node, []).append(pool)
     for kube in sorted(snapshot.nodes, key=lambda node: node.name):
         slurm = snapshot.slurm.nodes.get(kube.slurm_node)
         if slurm is None or slurm.name in nodes:
             continue
-        nodes[slurm.name] = _join_node(snapshot, snapshot.fleet, slurm, kube)
+        nodes[slurm.name] = _join_node(snapshot.fleet, slurm, kube, pools.get(kube.name, []))
     ledger = build_ledger(snapshot.slurm.jobs.values(), snapshot.claims)
     used: dict[str, set[int]] = {}
     for name, index in ledger.slurm:
@@ -85,8 +88,8 @@ def join(snapshot: Snapshot) -> FleetView | None:
     )
 
 
-def _join_node(snapshot: Snapshot, fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode) -> FleetNode:
-    map_, problem = build_device_map(slurm, kube.name, fleet, snapshot.pools)
+def _join_node(fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode, pools: Iterable[Pool]) -> FleetNode:
+    map_, problem = build_device_map(slurm, kube.name, fleet, pools)
     domains = domains_of(kube.labels, fleet.levels, fleet.level_labels)
     return FleetNode(slurm=slurm, kube=kube, domains=domains, map=map_, problem=problem)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bridge.accounting.devicemap import GPU, tracked_types
 from bridge.lifecycle.actions import Action, PublishPool, TaintNode
 from bridge.model.fleet import FleetSpec
@@ -28,18 +30,28 @@ def inventory(snapshot: Snapshot) -> list[Action]:
 
 
 def _publish(fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode, pool: Pool | None) -> list[Action]:
-    devices = own_devices(fleet, slurm)
-    if not devices or (pool is not None and pool.devices == devices):
+    types = own_types(fleet, slurm)
+    if not types or (pool is not None and _shows(pool, types, slurm)):
         return []
+    devices = tuple(
+        PoolDevice(name=f"{GPU}-{index}", index=index, type=type_, socket=slurm.sockets.get(index))
+        for index, type_ in types.items()
+    )
     generation = 1 if pool is None else pool.generation + 1
     return [PublishPool(kube_node=kube.name, slurm_node=slurm.name, generation=generation, devices=devices)]
 
 
-def own_devices(fleet: FleetSpec, slurm: SlurmNode) -> tuple[PoolDevice, ...]:
-    """Return the devices of ``slurm`` whose GRES is mapped to our own driver, by index."""
-    found = []
-    for index, type_ in sorted(tracked_types(slurm).items()):
+def own_types(fleet: FleetSpec, slurm: SlurmNode) -> dict[int, str]:
+    """Return the GRES type of every index of ``slurm`` whose devices are our own driver's, in order."""
+    is_ours: dict[str, bool] = {}
+    types = tracked_types(slurm)
+    for type_ in set(types.values()):
         mapping = fleet.mapping_for(GPU, type_)
-        if mapping is not None and mapping.driver == DRIVER:
-            found.append(PoolDevice(name=f"{GPU}-{index}", index=index, type=type_, socket=slurm.sockets.get(index)))
-    return tuple(found)
+        is_ours[type_] = mapping is not None and mapping.driver == DRIVER
+    return {index: types[index] for index in sorted(types) if is_ours[types[index]]}
+
+
+def _shows(pool: Pool, types: Mapping[int, str], slurm: SlurmNode) -> bool:
+    """Return whether the pool has exactly these devices."""
+    shown = {device.index: (device.type, device.socket) for device in pool.devices}
+    return shown == {index: (type_, slurm.sockets.get(index)) for index, type_ in types.items()}

@@ -93,8 +93,15 @@ class Pool:
     node: str
     generation: int
     devices: tuple[PoolDevice, ...]
-    owned: bool = False
-    """True when gangbridge publishes the slices of this pool."""
+    by_index: Mapping[int, tuple[PoolDevice, ...]] = field(init=False, repr=False, compare=False)
+    """``devices`` by GRES index; more than one for an index is a fault of the publisher."""
+
+    def __post_init__(self) -> None:
+        by_index: dict[int, tuple[PoolDevice, ...]] = {}
+        for device in self.devices:
+            if device.index is not None:
+                by_index[device.index] = (*by_index.get(device.index, ()), device)
+        object.__setattr__(self, "by_index", by_index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

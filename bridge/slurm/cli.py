@@ -29,6 +29,7 @@ from bridge.model.slurm import SlurmInfo, SlurmView
 from bridge.slurm.cli_json import job_record, node_record, partition_members
 from bridge.slurm.client import Deadlines
 from bridge.slurm.hostlist import fold
+from bridge.slurm.limits import check
 from bridge.slurm.records import view_of
 
 SETPRIV = ("setpriv", "--reuid={user}", "--regid={gid}", "--init-groups", "--")
@@ -92,6 +93,7 @@ class CliPort:
 
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold as its user, then copy its marker to where the user cannot change it."""
+        check(request)
         user = await self._become(request.user)
         job_id = await (self._sbatch(user, request) if request.external else self._salloc(user, request))
         try:

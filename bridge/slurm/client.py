@@ -19,6 +19,7 @@ from bridge.model.hold import ExitStatus, HoldRequest
 from bridge.model.slurm import SlurmInfo, SlurmView
 from bridge.slurm import wire
 from bridge.slurm.hostlist import fold
+from bridge.slurm.limits import check
 from bridge.slurm.records import view_of
 
 _LINE_LIMIT = 1 << 30
@@ -192,6 +193,7 @@ class _Worker:
 
 def _description(request: HoldRequest, deadline: float) -> dict[str, Any]:
     """Return the members of job_desc_msg_t (slurm.h) that make this hold, and what the worker needs beside them."""
+    check(request)
     nodes = len(request.nodes)
     tasks = nodes * request.tasks_per_node
     return {

@@ -17,6 +17,7 @@ from bridge.model.gres import GresRequest
 from bridge.model.hold import ExitStatus, HoldRequest
 from bridge.model.slurm import JobState, SlurmInfo, SlurmView
 from bridge.slurm.fake_records import FakeJob, FakeNode, Shape, grant
+from bridge.slurm.limits import check
 
 _HISTORY = 300.0
 """Seconds for which an ended job stays visible (MinJobAge)."""
@@ -74,6 +75,7 @@ class FakeSlurm:
 
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold."""
+        check(request)
         await self._reach("allocate")
         shape = Shape(
             gres=request.gres_per_node,

@@ -287,7 +287,6 @@ class World:
             node=action.kube_node,
             generation=action.generation,
             devices=tuple(PoolDevice(name=each.name, index=each.index, type=each.type) for each in action.devices),
-            owned=True,
         )
 
     # Truth
