@@ -294,7 +294,11 @@ async def what_slurm_refuses_has_no_effect(world: World) -> None:
         (hold(world, node, 1, user="no-such-user"), "user|account"),
         (hold(world, ["no-such-node"], 1), "node name"),
         (hold(world, node, 9), "not available"),
-        (hold(world, node, 1, cpus_per_task=100_000), "available|CPU|cpu"),
+        (hold(world, node, 1, cpus_per_task=65), "not available"),
+        (hold(world, node, 1, cpus_per_task=100_000), "cpus_per_task is 100000, Slurm takes 1 to 65533"),
+        (hold(world, node, 1, memory_mib_per_node=600_000), "not available"),
+        (hold(world, node, 1, time_limit_min=0), "time_limit_min is 0"),
+        (hold(world, [], 1), "number of nodes is 0"),
         (hold(world, [world.external], 1, partition=world.external_partition), "not available"),
     ]
     for request, reason in refused:
