@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -32,11 +33,18 @@ Object = Mapping[str, Any]
 MIRROR_DIGEST = f"{wellknown.GROUP}/digest"
 MIRROR_SUBMIT_TIME = f"{wellknown.GROUP}/submit-time"
 ORIGIN_SLURM = "Slurm"
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def seconds(text: str | None) -> int | None:
     """Return an RFC 3339 time as seconds since the epoch."""
     return int(datetime.fromisoformat(text).timestamp()) if text else None
+
+
+def _number(texts: Mapping[str, str], key: str) -> int:
+    """Return the number that a label or annotation holds, or 0: anybody may write anything there."""
+    text = texts.get(key, "")
+    return int(text) if _NUMBER.fullmatch(text) else 0
 
 
 def is_mirror(obj: Object) -> bool:
@@ -162,8 +170,8 @@ def read_mirror(obj: Object) -> MirrorView:
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
-        job_id=int((meta.get("labels") or {}).get(wellknown.JOB_ID, 0)),
-        submit_time=int(annotations.get(MIRROR_SUBMIT_TIME, 0)),
+        job_id=_number(meta.get("labels") or {}, wellknown.JOB_ID),
+        submit_time=_number(annotations, MIRROR_SUBMIT_TIME),
         deleting="deletionTimestamp" in meta,
         has_finalizer=wellknown.FINALIZER in meta.get("finalizers", ()),
         digest=annotations.get(MIRROR_DIGEST, ""),
@@ -235,20 +243,21 @@ def read_pod(obj: Object) -> PodView | None:
         if "terminated" in (state := container.get("state") or {})
     ]
     failed = [state for state in ended if state.get("exitCode", 0) != 0]
+    first = min(failed, key=lambda state: seconds(state.get("finishedAt")) or 0, default=None)
     return PodView(
         namespace=meta["namespace"],
         name=meta["name"],
         uid=meta["uid"],
         gang_uid=labels[wellknown.GANG_UID],
-        attempt=int(labels.get(wellknown.ATTEMPT, 0)),
-        rank=int(labels.get(wellknown.RANK, 0)),
+        attempt=_number(labels, wellknown.ATTEMPT),
+        rank=_number(labels, wellknown.RANK),
         node=_pinned_node(spec),
         phase=PodPhase(status.get("phase", PodPhase.PENDING)),
         gated=any(gate["name"] == wellknown.GATE for gate in spec.get("schedulingGates", ())),
         deleting="deletionTimestamp" in meta,
-        exit_code=failed[0]["exitCode"] if failed else None,
-        finished_at=min((seconds(state.get("finishedAt")) or 0 for state in failed), default=0),
-        message=status.get("message") or (failed[0].get("message", "") if failed else ""),
+        exit_code=first["exitCode"] if first else None,
+        finished_at=(seconds(first.get("finishedAt")) or 0) if first else 0,
+        message=status.get("message") or (first.get("message", "") if first else ""),
     )
 
 
@@ -280,9 +289,9 @@ def read_claim(obj: Object) -> ClaimView:
         reserved_for=tuple(consumer["uid"] for consumer in status.get("reservedFor", ())),
         deleting="deletionTimestamp" in meta,
         gang_uid=labels.get(wellknown.GANG_UID, ""),
-        attempt=int(labels.get(wellknown.ATTEMPT, 0)),
-        rank=int(labels.get(wellknown.RANK, 0)),
-        job_id=int(labels.get(wellknown.JOB_ID, 0)) if meta["namespace"] == wellknown.MIRROR_NAMESPACE else 0,
+        attempt=_number(labels, wellknown.ATTEMPT),
+        rank=_number(labels, wellknown.RANK),
+        job_id=_number(labels, wellknown.JOB_ID) if meta["namespace"] == wellknown.MIRROR_NAMESPACE else 0,
     )
 
 
