@@ -138,7 +138,8 @@ def _gpus(view: FleetView) -> Object:
             total += 1
             job_id = view.ledger.slurm.get((name, index))
             if job_id is not None:
-                is_hold = view.slurm.jobs[job_id].marker is not None
+                job = view.slurm.jobs[job_id]
+                is_hold = job.marker is not None and job.is_sealed
                 pods, sbatch = pods + is_hold, sbatch + (not is_hold)
             elif node.is_usable:
                 free += 1
