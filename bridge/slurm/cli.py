@@ -121,8 +121,10 @@ class CliPort:
     async def _become(self, user: str) -> tuple[str, ...]:
         if any("{gid}" in part for part in self._as_user) and user not in self._gids:
             answer = await self._run(*self._prefix, "id", "-g", user, deadline=self._deadlines.write)
+            if "no such user" in answer.err:
+                raise SlurmRejected(f"user {user} is unknown where Slurm's commands run")
             if answer.code:
-                raise SlurmRejected(f"user {user} is unknown where Slurm's commands run: {answer.err}")
+                raise SlurmUnavailable(f"id: {answer.err or 'it failed and said nothing'}")
             self._gids[user] = answer.out.decode().strip()
         return tuple(part.format(user=user, gid=self._gids.get(user, "")) for part in self._as_user)
 

@@ -1,6 +1,6 @@
 """What fits into a request to slurmctld (the integer types of ``job_desc_msg_t``, slurm.h).
 
-Nobody else checks: salloc(1) takes ``--cpus-per-task=100000`` and asks for 34464 CPUs.
+Nobody else checks: salloc(1) cuts ``--cpus-per-task=100000`` to 16 bits and queues a job that nobody asked for.
 """
 
 from __future__ import annotations
