@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -24,24 +23,15 @@ def operator(installed: None) -> Iterator[Operator]:  # noqa: ARG001
     process.start()
     yield process
     if process.is_alive:
-        process.stop(signal.SIGKILL)
+        process.kill()
 
 
 @pytest.fixture
 def bridge(operator: Operator) -> Iterator[Operator]:
     """The operator, with nothing running before the test and, proven from the raw servers, nothing left after it."""
-    _revive(operator)
+    operator.live()
     fleet.sweep()
     yield operator
-    _revive(operator)
+    operator.live()
     audit.assert_sound()
     fleet.settle()
-
-
-def _revive(operator: Operator) -> None:
-    """Have a plain operator that runs, whatever the test did to it."""
-    if operator.env and operator.is_alive:
-        operator.stop(signal.SIGKILL)
-    operator.env = {}
-    if not operator.is_alive:
-        operator.start()

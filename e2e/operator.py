@@ -71,6 +71,25 @@ class Operator:
         """True while the process that was started runs."""
         return self.process is not None and self.process.poll() is None
 
+    def live_until(self, place: str) -> None:
+        """Start a process that kills itself at ``place`` (see ``operators.failpoints``)."""
+        if self.is_alive:
+            self.kill()
+        self.env = {"GANGBRIDGE_DIE_AT": place}
+        self.launch()
+
+    def live(self) -> None:
+        """Start a process without a failpoint, unless one runs."""
+        if self.env and self.is_alive:
+            self.kill()
+        self.env = {}
+        if not self.is_alive:
+            self.start()
+
+    def kill(self) -> None:
+        """End it by SIGKILL, as a crash would."""
+        self.stop(signal.SIGKILL)
+
     def wait_killed(self, timeout_s: float = 20) -> None:
         """Return once it has died by SIGKILL, as a failpoint has it; RuntimeError when it ends otherwise or not."""
         if self.process is None:

@@ -62,7 +62,8 @@ def test_ranks_are_contiguous_in_topology_order_and_every_member_finds_the_first
 
 # ping resolves as every program does, by the search list of the pod
 _RESOLVE = (
-    "until at=$(ping -c1 -W1 $MASTER_ADDR 2>/dev/null | sed -n '1s/.*(\\(.*\\)).*/\\1/p'); [ \"$at\" ]; do sleep 0.2; done; "
+    "until at=$(ping -c1 -W1 $MASTER_ADDR 2>/dev/null | sed -n '1s/.*(\\(.*\\)).*/\\1/p'); [ \"$at\" ]; do "
+    "sleep 0.2; done; "
     "echo resolved=$at; "
 )
 

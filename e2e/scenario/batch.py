@@ -67,10 +67,20 @@ def job(job_id: int) -> Object:
 
 def indices(record: Object) -> dict[str, list[int]]:
     """Return the GPU indices that a job holds, by Slurm node, from the text that ``scontrol -d`` shows."""
-    names = slurm("scontrol", "show", "hostnames", record["nodes"]).split() if record["nodes"] else []
+    names = nodes(record["nodes"])
     details = record.get("gres_detail") or []
     assert len(details) in {0, len(names)}, f"job {record['job_id']}: {details} on {names}"
     return {name: _expand(detail) for name, detail in zip(names, details, strict=bool(details))}
+
+
+def nodes(hostlist: str) -> list[str]:
+    """Return the nodes of a host list as scontrol expands it."""
+    return slurm("scontrol", "show", "hostnames", hostlist).split() if hostlist else []
+
+
+def squeue(form: str) -> list[str]:
+    """Return ``squeue -h -o FORM``, a line for each job."""
+    return slurm("squeue", "-h", "-o", form).splitlines()
 
 
 def holds_of(uid: str) -> list[Object]:
@@ -93,6 +103,17 @@ def accounted(job_id: int) -> Accounted:
         partition=partition,
         qos=qos,
     )
+
+
+def ended(job_id: int) -> Accounted:
+    """Return what sacct says of a job once it has ended."""
+
+    def probe() -> Accounted:
+        row = accounted(job_id)
+        assert row.state not in {"PENDING", "RUNNING", "COMPLETING"}, row
+        return row
+
+    return eventually(probe, f"sacct shows the end of job {job_id}", within_s=10)
 
 
 def cancel(*job_ids: int) -> None:

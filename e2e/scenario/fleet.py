@@ -16,6 +16,8 @@ SLURM_NAMES = {"k8s-gpu-0": "gpu0", "k8s-gpu-1": "gpu1", "k8s-gpu-2": "gpu2", "k
 
 def sweep() -> None:
     """End everything, whoever left it, and wait until nothing is left. Needs a running operator."""
+    if not audit.leftovers():
+        return
     _end_work()
 
     def probe() -> bool:

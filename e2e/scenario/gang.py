@@ -108,6 +108,18 @@ class Gang:
         assert message
         return message
 
+    def waits(self, reason: str, words: str, *, within_s: float = 10) -> None:
+        """Assert that the gang is Queued for ``reason`` and soon says ``words`` in its message."""
+
+        def probe() -> bool:
+            status = self.status()
+            shown = status.get("phase"), status.get("reason"), status.get("message", "")
+            assert shown[:2] == ("Queued", reason), shown
+            assert words in shown[2], shown
+            return True
+
+        eventually(probe, f"{self.name} waits for {reason}", within_s=within_s)
+
     def pods(self, attempt: int | None = None) -> list[Object]:
         """Return the pods in rank order."""
         selector = f"gangbridge.dev/gang-uid={self.uid()}" + (f",gangbridge.dev/attempt={attempt}" if attempt else "")
@@ -120,7 +132,8 @@ class Gang:
 
     def hold(self) -> Object:
         """Return the hold of the current attempt as slurmctld shows it."""
-        return batch.job(self.status()["hold"]["jobId"])
+        shown = eventually(lambda: self.status().get("hold"), f"{self.name} shows its hold")
+        return batch.job(shown["jobId"])
 
     def holds(self) -> list[Object]:
         """Return every hold of the gang, ended ones too."""
