@@ -36,7 +36,7 @@ unit: venv ## pure tests and tests against fakes, under two hash seeds where ord
 e2e: venv lab-up ## contract and end-to-end tests on the real servers
 	. <($(LAB) env) && $(BIN)/pytest e2e
 
-test: check unit e2e ## everything that a fresh machine can run
+test: lab-build check unit e2e ## everything that a fresh machine can run
 
 demo: venv lab-up ## the guided run: sbatch and a GangJob share a node
 	. <($(LAB) env) && $(BIN)/python -m e2e.demo

@@ -22,6 +22,10 @@ ROLE = f"{GROUP}/role"
 JOB_ID = f"{GROUP}/job-id"
 MANAGED_BY = f"{GROUP}/managed-by"
 
+# Annotations of mirrors: what a mirror was written from, and which job of a recycled job id it shows
+DIGEST = f"{GROUP}/digest"
+SUBMIT_TIME = f"{GROUP}/submit-time"
+
 # Taints, gates, finalizers
 TAINT = f"{GROUP}/managed"
 GATE = f"{GROUP}/gang"

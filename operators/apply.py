@@ -23,12 +23,11 @@ from operators.kube.claims import (
     build_mirror_claim,
     mirror_consumer,
     pod_consumer,
-    released,
     unprotected,
 )
 from operators.kube.client import JSON_PATCH, KubeClient
 from operators.kube.errors import AlreadyExists, Invalid, NotFound
-from operators.kube.mirrors import DIGEST, build_mirror_job
+from operators.kube.mirrors import build_mirror_job
 from operators.kube.pods import build_pod, build_service, build_trial_pod, ungate_patch
 from operators.kube.resources import (
     GANGJOBS,
@@ -48,6 +47,11 @@ log = structlog.get_logger()
 Object = dict[str, Any]
 
 _SLURM_WRITES = (act.SubmitHold, act.RepinHold, act.CompleteHold, act.CancelHold)
+
+
+def _count(claim: Mapping[str, Any]) -> int:
+    requests = claim["spec"]["devices"].get("requests") or []
+    return sum(int((request.get("exactly") or {}).get("count") or 0) for request in requests)
 
 
 class Applier:
@@ -145,6 +149,9 @@ class Applier:
         except AlreadyExists:
             # Names carry uid and attempt: what exists is what an earlier life of ours made.
             stored = await self._client.get(resource, meta["name"], meta.get("namespace"))
+            if not meta["labels"].items() <= (stored["metadata"].get("labels") or {}).items():
+                problem = f"{resource.plural} {meta['name']} exists and is not ours"
+                raise Invalid(422, "Invalid", problem) from None
         self._observer.observe(resource, stored)
 
     async def _delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
@@ -195,6 +202,10 @@ class Applier:
         raw = self._observer.raw(RESOURCECLAIMS, action.claim.namespace, action.claim.name)
         if raw is None or raw["metadata"]["uid"] != action.claim.uid:
             raise NotFound(404, "NotFound", f"claim {action.claim.name} is gone")
+        asked = _count(raw)
+        if asked != len(action.devices):
+            problem = f"claim {action.claim.name} asks for {asked} devices, {len(action.devices)} are to be given"
+            raise Invalid(422, "Invalid", problem)
         build = pod_consumer if isinstance(action.consumer, PodView) else mirror_consumer
         consumer = build(action.consumer.name, action.consumer.uid)
         claim = allocated(raw, devices=action.devices, node=action.node, consumer=consumer, now=int(time.time()))
@@ -210,23 +221,21 @@ class Applier:
         self._observer.observe(PODS, stored)
 
     async def _free(self, action: act.FreeClaim) -> None:
-        """Release, unprotect, delete: the device is free after the first write, the rest is garbage."""
+        """Drop the finalizers, then the object: the device is free with the second write, and not before."""
         view = action.claim
         raw = self._observer.raw(RESOURCECLAIMS, view.namespace, view.name)
         if raw is None or raw["metadata"]["uid"] != view.uid:
             return
-        try:
-            if (raw.get("status") or {}) != {}:
-                raw = await self._client.replace_status(RESOURCECLAIMS, released(raw))
-                self._observer.observe(RESOURCECLAIMS, raw)
-            if raw["metadata"].get("finalizers"):
+        if raw["metadata"].get("finalizers"):
+            try:
                 raw = await self._client.replace(RESOURCECLAIMS, unprotected(raw))
-        except NotFound:
-            self._observer.forget(RESOURCECLAIMS, raw)
-            return
-        if "deletionTimestamp" in raw["metadata"] and not raw["metadata"].get("finalizers"):
-            self._observer.forget(RESOURCECLAIMS, raw)
-            return
+            except NotFound:
+                self._observer.forget(RESOURCECLAIMS, raw)
+                return
+            if "deletionTimestamp" in raw["metadata"] and not raw["metadata"].get("finalizers"):
+                self._observer.forget(RESOURCECLAIMS, raw)
+                return
+            self._observer.observe(RESOURCECLAIMS, raw)
         await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
 
     async def _write_mirror(self, action: act.WriteMirror) -> None:
@@ -237,7 +246,7 @@ class Applier:
         patch = {"status": mirror_status(action.job)}
         where = wellknown.MIRROR_NAMESPACE
         await self._client.patch(GANGJOBS, name, patch, namespace=where, subresource="status")
-        digest = {"metadata": {"annotations": {DIGEST: action.digest}}}
+        digest = {"metadata": {"annotations": {wellknown.DIGEST: action.digest}}}
         self._observer.observe(GANGJOBS, await self._client.patch(GANGJOBS, name, digest, namespace=where))
 
     async def _publish(self, action: act.PublishPool) -> None:

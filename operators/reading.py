@@ -30,8 +30,6 @@ from bridge.model.selector import Operator, Requirement, Selector
 
 Object = Mapping[str, Any]
 
-MIRROR_DIGEST = f"{wellknown.GROUP}/digest"
-MIRROR_SUBMIT_TIME = f"{wellknown.GROUP}/submit-time"
 ORIGIN_SLURM = "Slurm"
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -171,10 +169,10 @@ def read_mirror(obj: Object) -> MirrorView:
         name=meta["name"],
         uid=meta["uid"],
         job_id=_number(meta.get("labels") or {}, wellknown.JOB_ID),
-        submit_time=_number(annotations, MIRROR_SUBMIT_TIME),
+        submit_time=_number(annotations, wellknown.SUBMIT_TIME),
         deleting="deletionTimestamp" in meta,
         has_finalizer=wellknown.FINALIZER in meta.get("finalizers", ()),
-        digest=annotations.get(MIRROR_DIGEST, ""),
+        digest=annotations.get(wellknown.DIGEST, ""),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from bridge.accounting.devicemap import tracked_types
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.fleetview import FleetView
-from bridge.model.gang import Condition, Gang, GangStatus
+from bridge.model.gang import Condition, Gang, GangStatus, Phase
 from bridge.model.slurm import SlurmInfo, SlurmJob
 
 Object = dict[str, Any]
@@ -105,7 +105,8 @@ def fleet_status(
         "conditions": [_reachable(view is not None, info, error) | {"lastTransitionTime": timestamp(since)}],
         "gangs": {
             "summary": ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items())) or "none",
-            "phases": dict(phases),
+            # All of them: a merge patch keeps what it does not name, so a phase that nobody is in any more would stay.
+            "phases": {str(phase): phases[phase] for phase in Phase},
         },
     }
     if view is None:

@@ -10,9 +10,6 @@ from bridge.model.slurm import SlurmJob
 
 Object = dict[str, Any]
 
-DIGEST = f"{wellknown.GROUP}/digest"
-SUBMIT_TIME = f"{wellknown.GROUP}/submit-time"
-
 
 def build_mirror_job(job: SlurmJob, digest: str) -> Object:
     """Return the mirror of ``job``: who asked for what is status, because Slurm may change it at any time.
@@ -26,7 +23,7 @@ def build_mirror_job(job: SlurmJob, digest: str) -> Object:
             "name": mirror_name(job),
             "namespace": wellknown.MIRROR_NAMESPACE,
             "labels": {wellknown.MANAGED_BY: wellknown.FIELD_MANAGER, wellknown.JOB_ID: str(job.job_id)},
-            "annotations": {DIGEST: digest, SUBMIT_TIME: str(job.submit_time or 0)},
+            "annotations": {wellknown.DIGEST: digest, wellknown.SUBMIT_TIME: str(job.submit_time or 0)},
         },
         # NB: partition names may be longer than, or unlike, queue names; the schema allows both here.
         "spec": {"origin": "Slurm", "queue": job.partition},
