@@ -33,11 +33,14 @@ class SlurmPoller:
         while True:
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
+            before = self._facts()
             await self._poll()
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            self._on_change()
+            # Who asked looks by himself; a call that slurmctld refuses must not wake the loop to make it again at once.
+            if not waiters or self._facts() != before:
+                self._on_change()
             try:
                 await asyncio.wait_for(self._wanted.wait(), self._interval_s)
             except TimeoutError:
@@ -49,6 +52,9 @@ class SlurmPoller:
         self._waiters.append(waiter)
         self._wanted.set()
         await waiter
+
+    def _facts(self) -> object:
+        return None if self.view is None else (self.view.jobs, self.view.nodes)
 
     async def _poll(self) -> None:
         self.polls += 1

@@ -17,4 +17,5 @@ def refused(gang: Gang, error: BridgeError, *, now: int) -> GangStatus:
         reason = "PodRejected"
     if gang.status.is_true(ConditionType.ALLOCATED):
         return set_condition(gang.status, ConditionType.RUNNING, False, reason, str(error), now=now)
-    return set_condition(gang.status, ConditionType.ACCEPTED, False, reason, str(error), now=now)
+    waits = gang.status.hold is not None
+    return set_condition(gang.status, ConditionType.ACCEPTED, waits, reason, str(error), now=now)

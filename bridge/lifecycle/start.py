@@ -75,7 +75,7 @@ def hold_request(gang: Gang, accepted: Accepted, placed: Placed, view: FleetView
 
 
 def wait(
-    observed: Observed, hold: SlurmJob, accepted: Accepted, view: FleetView, timeline: Timeline
+    observed: Observed, hold: SlurmJob, accepted: Accepted, view: FleetView, timeline: Timeline, *, may_move: bool
 ) -> tuple[Decision, Timeline]:
     """Report why the pending hold waits; move its pin when the gang fits elsewhere now."""
     gang = observed.gang
@@ -95,7 +95,7 @@ def wait(
         else:
             blocked = found.blocked
             lost = len(here) < len(pinned)
-            if (lost or found.blocked is None) and set(found.placed.nodes) != set(pinned):
+            if may_move and (lost or found.blocked is None) and set(found.placed.nodes) != set(pinned):
                 stages = ([RepinHold(gang=gang, job_id=hold.job_id, nodes=found.placed.nodes)],)
                 placed = found.placed
     status = replace(
