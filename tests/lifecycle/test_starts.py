@@ -243,3 +243,14 @@ def test_a_gang_takes_only_what_sbatch_left():
     assert place.status(owner).phase is Phase.RUNNING
     mine = [claim for claim in place.claims.values() if claim.gang_uid]
     assert mine[0].devices == devices("n1", range(3, 8))
+
+
+def test_a_gang_does_not_take_a_node_whose_epilog_runs_while_another_is_free():
+    place, owner = world("n1", "n2"), gang(replicas=1)
+    place.run()
+    place.slurm.epilog = True
+    place.slurm.end(place.slurm.sbatch(gpus=8, pin=["n1"]))
+    apply(place, owner)
+    place.run()
+    assert place.slurm.jobs[2].pin == ("n2",)
+    assert place.status(owner).phase is Phase.RUNNING

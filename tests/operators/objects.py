@@ -36,7 +36,7 @@ def gangjob(
         "apiVersion": wellknown.API_VERSION,
         "kind": "GangJob",
         "metadata": meta(name, namespace, **(metadata or {})),
-        "spec": {"queue": "gpu", "origin": "User", "roles": [worker | (role or {})]} | spec,
+        "spec": {"queue": "gpu", "origin": "Kubernetes", "roles": [worker | (role or {})]} | spec,
     } | ({"status": status} if status else {})
 
 

@@ -98,14 +98,14 @@ def test_what_a_user_wrote_wrong_is_a_value_that_names_the_field(raw, path, word
 
 @pytest.mark.parametrize("labels", [{wellknown.JOB_ID: "x"}, {wellknown.JOB_ID: "9" * 30}, {}, None])
 def test_a_mirror_with_any_labels_is_read(labels):
-    raw = gangjob(metadata={"labels": labels, "annotations": {reading.MIRROR_SUBMIT_TIME: "soon"}}, origin="Slurm")
+    raw = gangjob(metadata={"labels": labels, "annotations": {wellknown.SUBMIT_TIME: "soon"}}, origin="Slurm")
     assert reading.is_mirror(raw)
     assert reading.read_mirror(raw).job_id == 0
     assert reading.read_mirror(raw).submit_time == 0
 
 
 def test_a_mirror_is_read_with_its_incarnation():
-    notes = {reading.MIRROR_SUBMIT_TIME: "17", reading.MIRROR_DIGEST: "abc"}
+    notes = {wellknown.SUBMIT_TIME: "17", wellknown.DIGEST: "abc"}
     raw = gangjob("slurm-7", metadata={"labels": {wellknown.JOB_ID: "7"}, "annotations": notes}, origin="Slurm")
     assert reading.read_mirror(raw) == MirrorView(
         namespace="research", name="slurm-7", uid="uid-slurm-7", job_id=7, submit_time=17, digest="abc"
