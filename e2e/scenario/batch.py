@@ -50,19 +50,25 @@ def output_of(job_id: int) -> str:
 
 
 def jobs() -> list[Object]:
-    """Return every job that slurmctld knows, with the detail of its devices."""
-    records: list[Object] = json.loads(slurm("scontrol", "show", "job", "-d", "--json"))["jobs"]
-    return records
+    """Return every job that slurmctld knows, also those that ended a while ago, with the detail of its devices."""
+    return _records()
 
 
 def live_jobs() -> list[Object]:
     """Return the jobs that hold or wait for devices."""
-    return [job for job in jobs() if _LIVE.intersection(job["job_state"])]
+    numbers = squeue("%A")
+    found = _records(numbers[0]) if len(numbers) == 1 else jobs() if numbers else []
+    return [record for record in found if _LIVE.intersection(record["job_state"])]
 
 
 def job(job_id: int) -> Object:
     """Return one job."""
-    return next(record for record in jobs() if record["job_id"] == job_id)
+    return next(record for record in _records(str(job_id)) if record["job_id"] == job_id)
+
+
+def _records(*which: str) -> list[Object]:
+    records: list[Object] = json.loads(slurm("scontrol", "show", "job", "-d", "--json", *which))["jobs"]
+    return records
 
 
 def indices(record: Object) -> dict[str, list[int]]:
