@@ -119,7 +119,7 @@ class Libslurm:
         lib, message = self._lib, self._ffi.new("node_info_msg_t **")
         self._check(lib.slurm_load_node(0, message, lib.SHOW_ALL | lib.SHOW_DETAIL | lib.SHOW_MIXED))
         try:
-            records = (message[0].node_array[i] for i in range(message[0].record_count))
+            records = (message[0].node_array + i for i in range(message[0].record_count))
             return [self._node(record) for record in records if record.name]
         finally:
             lib.slurm_free_node_info_msg(message[0])
@@ -181,9 +181,9 @@ class Libslurm:
             "hostname": self._text(record.node_hostname) if record.node_hostname else "",
             "state": [_NODE_STATES[state & self._lib.NODE_STATE_BASE], *flags],
             "cpus": record.cpus_efctv,
-            "alloc_cpus": record.alloc_cpus,
+            "alloc_cpus": self._lib.gb_allocated_cpus(record),
             "real_memory": record.real_memory,
-            "alloc_memory": record.alloc_memory,
+            "alloc_memory": self._lib.gb_allocated_memory(record),
         }
 
     def _text(self, text: Any) -> str:  # noqa: ANN401 (as above)

@@ -2,7 +2,8 @@
 
 Usage: ``python -m bridge.slurm.libslurm_build [OUTDIR]`` with the interpreter that runs the worker, on a machine with
 libslurm's headers, a C compiler and cffi; OUTDIR (default: that interpreter's site-packages) must be importable for the
-worker. Nothing happens when OUTDIR already has a build of this source against this libslurm.
+worker. Nothing happens when OUTDIR already has a build of this source against this libslurm. SLURM_INCLUDE_DIR and
+SLURM_LIB_DIR name headers (the folder above ``slurm``) and libraries in unusual places.
 
 It is cffi's API mode: the C compiler lays out every struct from the installed ``slurm.h`` and refuses a member that has
 gone, so one source serves every Slurm version from 24.11 on. Calls that changed between versions are behind ``gb_``
@@ -17,6 +18,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 MODULE = "_gangbridge_libslurm"
 
@@ -40,8 +42,8 @@ typedef struct { uint32_t record_count; slurm_job_info_t *job_array; ...; } job_
 typedef struct {
     char *name, *node_hostname, *reason, *gres, *gres_used;
     uint32_t node_state;
-    uint16_t alloc_cpus, cpus_efctv;
-    uint64_t alloc_memory, real_memory;
+    uint16_t cpus_efctv;
+    uint64_t real_memory;
     ...;
 } node_info_t;
 typedef struct { uint32_t record_count; node_info_t *node_array; ...; } node_info_msg_t;
@@ -70,6 +72,8 @@ uint32_t gb_allocated_job_id(resource_allocation_response_msg_t *response);
 char *gb_user_message(resource_allocation_response_msg_t *response);
 int gb_request_external(job_desc_msg_t *request);
 const char *gb_reason(uint32_t state_reason);
+uint16_t gb_allocated_cpus(node_info_t *node);
+uint64_t gb_allocated_memory(node_info_t *node);
 
 #define SLURM_VERSION_NUMBER ...
 #define SHOW_ALL ...
@@ -158,6 +162,29 @@ static const char *gb_reason(uint32_t state_reason)
     return slurm_job_state_reason_string((int) state_reason);
 }
 
+/* before, both were hidden in the select plugin's part of the record (GB_SELECT_NODEINFO: see the build) */
+static uint16_t gb_allocated_cpus(node_info_t *node)
+{
+#ifdef GB_SELECT_NODEINFO
+    uint16_t cpus = 0;
+    slurm_get_select_nodeinfo(node->select_nodeinfo, SELECT_NODEDATA_SUBCNT, NODE_STATE_ALLOCATED, &cpus);
+    return cpus;
+#else
+    return node->alloc_cpus;
+#endif
+}
+
+static uint64_t gb_allocated_memory(node_info_t *node)
+{
+#ifdef GB_SELECT_NODEINFO
+    uint64_t memory = 0;
+    slurm_get_select_nodeinfo(node->select_nodeinfo, SELECT_NODEDATA_MEM_ALLOC, NODE_STATE_ALLOCATED, &memory);
+    return memory;
+#else
+    return node->alloc_memory;
+#endif
+}
+
 #ifdef NODE_STATE_BLOCKED
 #define GB_NODE_STATE_BLOCKED NODE_STATE_BLOCKED
 #else
@@ -182,13 +209,20 @@ def build(folder: Path) -> Path:
         return library
     builder = cffi.FFI()
     builder.cdef(DECLARATIONS)
-    builder.set_source(MODULE, SOURCE, extra_compile_args=["-O1", "-g0"], **_linking())
+    options: dict[str, Any] = {"include_dirs": [str(_include_dir())], "extra_compile_args": ["-O1", "-g0"], **_linking()}
+    if "slurm_get_select_nodeinfo" in (_include_dir() / "slurm" / "slurm.h").read_text(errors="replace"):
+        options["define_macros"] = [("GB_SELECT_NODEINFO", "1")]
+    builder.set_source(MODULE, SOURCE, **options)
     folder.mkdir(parents=True, exist_ok=True)
     built = Path(builder.compile(tmpdir=str(folder)))
     for leftover in (folder / f"{MODULE}.c", built.with_suffix("").with_suffix(".o"), folder / f"{MODULE}.o"):
         leftover.unlink(missing_ok=True)
     stamp.write_text(fingerprint)
     return built
+
+
+def _include_dir() -> Path:
+    return Path(os.environ.get("SLURM_INCLUDE_DIR", "/usr/include"))
 
 
 def _linking() -> dict[str, list[str]]:
@@ -206,8 +240,7 @@ def _linking() -> dict[str, list[str]]:
 def _fingerprint() -> str:
     """Digest of this source and of the header's version, which together decide what is compiled."""
     digest = hashlib.sha256(f"{DECLARATIONS}{SOURCE}{sys.version}{_linking()}".encode())
-    header = Path("/usr/include/slurm/slurm_version.h")
-    digest.update(header.read_bytes() if header.exists() else b"")
+    digest.update((_include_dir() / "slurm" / "slurm_version.h").read_bytes())
     return digest.hexdigest()
 
 
