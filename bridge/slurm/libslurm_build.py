@@ -209,10 +209,10 @@ def build(folder: Path) -> Path:
         return library
     builder = cffi.FFI()
     builder.cdef(DECLARATIONS)
-    options: dict[str, Any] = {"include_dirs": [str(_include_dir())], "extra_compile_args": ["-O1", "-g0"], **_linking()}
+    options: dict[str, Any] = {"include_dirs": [str(_include_dir())], "extra_compile_args": ["-O1", "-g0"]}
     if "slurm_get_select_nodeinfo" in (_include_dir() / "slurm" / "slurm.h").read_text(errors="replace"):
         options["define_macros"] = [("GB_SELECT_NODEINFO", "1")]
-    builder.set_source(MODULE, SOURCE, **options)
+    builder.set_source(MODULE, SOURCE, **options, **_linking())
     folder.mkdir(parents=True, exist_ok=True)
     built = Path(builder.compile(tmpdir=str(folder)))
     for leftover in (folder / f"{MODULE}.c", built.with_suffix("").with_suffix(".o"), folder / f"{MODULE}.o"):
