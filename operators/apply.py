@@ -23,6 +23,7 @@ from operators.kube.claims import (
     build_mirror_claim,
     mirror_consumer,
     pod_consumer,
+    released,
     unprotected,
 )
 from operators.kube.client import JSON_PATCH, KubeClient
@@ -235,6 +236,10 @@ class Applier:
             if "deletionTimestamp" in raw["metadata"] and not raw["metadata"].get("finalizers"):
                 self._observer.forget(RESOURCECLAIMS, raw)
                 return
+            self._observer.observe(RESOURCECLAIMS, raw)
+        if raw["metadata"].get("finalizers") and raw.get("status"):
+            # Somebody else's finalizer will keep the object; it is not to keep the devices.
+            raw = await self._client.replace_status(RESOURCECLAIMS, released(raw))
             self._observer.observe(RESOURCECLAIMS, raw)
         await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
 

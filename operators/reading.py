@@ -31,6 +31,7 @@ from bridge.model.selector import Operator, Requirement, Selector
 Object = Mapping[str, Any]
 
 ORIGIN_SLURM = "Slurm"
+_OURS = frozenset({wellknown.FINALIZER, wellknown.DELETE_PROTECTION})
 _NUMBER = re.compile("[0-9]{1,18}")
 
 
@@ -271,10 +272,11 @@ def _pinned_node(spec: Object) -> str:
 
 
 def read_claim(obj: Object) -> ClaimView:
-    """Return a claim, whoever owns it."""
+    """Return a claim, whoever owns it. What we have let go, and only another's finalizer keeps, is nobody's."""
     meta, status = obj["metadata"], obj.get("status") or {}
-    labels = meta.get("labels") or {}
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results", ())
+    is_protected = not _OURS.isdisjoint(meta.get("finalizers") or ())
+    labels = (meta.get("labels") or {}) if results or is_protected or "deletionTimestamp" not in meta else {}
     return ClaimView(
         namespace=meta["namespace"],
         name=meta["name"],
