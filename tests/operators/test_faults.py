@@ -42,8 +42,11 @@ WRITES = (
 )
 
 
-@pytest.mark.parametrize("status", [0, 500, 409, 429])
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("status", "after"),
+    [(0, False), (0, True), (500, False), (409, False), (429, False)],
+    ids=["connection lost before", "connection lost after", "internal error", "conflict", "too many requests"],
+)
 @pytest.mark.parametrize("write", WRITES)
 async def test_a_write_that_fails_once_changes_nothing_about_the_end(write, after, status):
     async with stand() as on:
