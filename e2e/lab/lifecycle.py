@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from e2e.lab import (
     artefacts,
+    binding,
     control_plane,
     dns,
     driver,
@@ -60,6 +61,7 @@ def up(lab: Layout, *, fresh: bool = False) -> None:
         jobs = [pool.submit(slurm.up, lab), pool.submit(_kubernetes, lab)]
         for job in jobs:
             job.result()
+    binding.build(lab)
     driver.up(lab)
     _mirror_external(lab)
     say(f"the lab is up; logs: {lab.logs}; shell: . <(python3 -m e2e.lab env)")
