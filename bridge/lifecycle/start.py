@@ -145,7 +145,7 @@ def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
         return f"{len(unknown)} of {len(hold.nodes)} nodes have no device map; {unknown[0]}: {problem}"
     nodes = tuple(sorted(hold.nodes, key=lambda name: rank_key(view.nodes[name].domains, name)))
     width, rest = divmod(spec.role.replicas, max(1, len(nodes)))
-    if rest or not width:
+    if rest or not width or not nodes:
         return f"{spec.role.replicas} pods do not divide over the {len(nodes)} nodes of job {hold.job_id}"
     members: list[Member] = []
     for node_rank, name in enumerate(nodes):
