@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.model.gang import ConditionType, Phase
+from bridge.lifecycle.end import retry_at
+from bridge.model.gang import Condition, ConditionType, GangStatus, Phase
 from bridge.model.kube import PodPhase
 from bridge.model.slurm import JobState
 from tests.builders import NOW, devices, gang
@@ -247,3 +248,14 @@ def test_a_gang_deleted_while_slurmctld_is_silent_stays_until_its_hold_is_ended(
     place.slurm.down = False
     place.run()
     assert owner.uid not in place.gangs
+
+
+@pytest.mark.parametrize(("attempt", "pause"), [(2, 1), (3, 2), (4, 4), (9, 128), (12, 300), (10_000, 300)])
+def test_each_attempt_waits_twice_as_long_up_to_five_minutes(attempt, pause):
+    ended = Condition(type=ConditionType.ALLOCATED, status=False, reason="Restarting", since=NOW)
+    owner = gang(status=GangStatus(attempt=attempt, conditions=(ended,)))
+    assert retry_at(owner) == NOW + pause
+
+
+def test_the_first_attempt_does_not_wait():
+    assert retry_at(gang()) == 0
