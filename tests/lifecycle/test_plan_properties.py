@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from bridge.lifecycle import actions as act
 from bridge.lifecycle.observed import own_holds
 from bridge.lifecycle.plan import Plan, plan
+from bridge.model.fleet import Mode
 from bridge.model.gang import ConditionType, Result
 from bridge.model.kube import Device, PodView
 from bridge.model.slurm import JobState
@@ -162,7 +163,30 @@ def nothing_is_asked_for_twice_in_one_plan(seen, decided):
     assert len(set(asked)) == len(asked)
 
 
+def a_fleet_that_observes_asks_slurm_for_nothing_new(seen, decided):
+    if seen.fleet is None or seen.fleet.mode is Mode.OBSERVE:
+        assert not list(of(decided, act.SubmitHold, act.RepinHold))
+
+
+def no_gang_goes_on_with_a_hold_that_waits_again(seen, decided):
+    """Its pods would use devices that Slurm has given to somebody else."""
+    for decision in decided.decisions:
+        gang = decision.gang
+        holds = [job for job in own_holds(seen).get(gang.uid, ()) if job.is_live]
+        waits = [(job.marker.key, job.state, job.completing) for job in holds] == [(gang.key, JobState.PENDING, False)]
+        pods = [pod for pod in seen.pods if (pod.gang_uid, pod.attempt) == astuple(gang.key)]
+        strays = [
+            each
+            for each in [*seen.pods, *seen.claims]
+            if each.gang_uid == gang.uid and each.attempt != gang.key.attempt
+        ]
+        if waits and pods and not strays and not gang.deleting and not gang.status.is_true(ConditionType.FINISHED):
+            assert (decision.status or gang.status).outcome is not None
+
+
 LAWS = (
+    a_fleet_that_observes_asks_slurm_for_nothing_new,
+    no_gang_goes_on_with_a_hold_that_waits_again,
     every_snapshot_has_a_plan_with_one_decision_for_each_gang,
     same_in_any_order,
     a_claim_only_ever_gets_free_devices_that_its_own_job_holds,

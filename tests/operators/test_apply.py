@@ -111,6 +111,22 @@ async def test_a_claim_that_another_finalizer_keeps_gives_its_devices_back_and_s
         assert on.slurm.jobs[1].state is JobState.CANCELLED
 
 
+async def test_a_mirrors_claim_that_another_finalizer_keeps_gives_its_devices_back():
+    async with stand() as on:
+        number = on.slurm.sbatch(gpus=2)
+        await on.settle()
+        (claim,) = on.api.of("resourceclaims")
+        kept = [*claim["metadata"]["finalizers"], "backup.example/keep"]
+        key = ("resourceclaims", wellknown.MIRROR_NAMESPACE, claim["metadata"]["name"])
+        on.api.store.modify(key, lambda old: merge(old, {"metadata": {"finalizers": kept}}), "")
+        on.slurm.end(number)
+        await on.settle()
+        (left,) = on.api.of("resourceclaims")
+        assert left["metadata"]["finalizers"] == ["backup.example/keep"]
+        assert not left.get("status")
+        assert on.api.of("gangjobs") == []
+
+
 async def test_a_pin_is_moved_in_slurm():
     async with stand() as on:
         await on.settle()
