@@ -144,7 +144,7 @@ MUTATIONS: tuple[Callable[[Scene], None], ...] = (
     lambda made: made.change(made.pods, phase=PodPhase.FAILED, exit_code=made.random.choice([None, 3]), gated=False),
     lambda made: made.change(made.pods, phase=PodPhase.SUCCEEDED, gated=False),
     lambda made: made.change(made.pods, phase=PodPhase.UNKNOWN),
-    lambda made: made.change(made.pods, uid="uid-stranger"),
+    lambda made: setattr(made, "pods", [replace(each, uid=f"uid-new-{each.name}") for each in made.pods]),
     lambda made: made.pods.__delitem__(slice(0, 1)),
     lambda made: made.change(made.claims, devices=(), reserved_for=()),
     lambda made: made.change(made.claims, reserved_for=("uid-stranger",)),
