@@ -40,7 +40,7 @@ async def run(client: KubeClient, gangs: int, pods: int, gpus: int) -> Burst:
             before, started = await asyncio.to_thread(traffic.writes), time.time()
             manifests = [world.gang(f"burst-{number}", pods, gpus) for number in range(gangs)]
             await asyncio.gather(*(client.create(GANGJOBS, manifest) for manifest in manifests))
-            ended = await sight.until(total, timeout_s=180)
+            ended = await sight.until(total, timeout_s=90)
             first = min(sight.at.values())
         after = await asyncio.to_thread(traffic.writes)
         return Burst(pods=total, seconds=ended - started, first=first - started, writes=after - before)

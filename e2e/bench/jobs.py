@@ -27,13 +27,15 @@ _STARTED = re.compile(r"^\[(?P<at>[^\]]+)\] sched: Allocate JobId=(?P<id>\d+) No
 class Delays:
     """``seconds`` of every job; the start of ``exact`` of them is known to 1 ms, of the others to the second."""
 
-    seconds: Sequence[float]
-    exact: int
+    seconds: tuple[float, ...] = ()
+    exact: int = 0
+
+    def __add__(self, other: Delays) -> Delays:
+        return Delays(seconds=self.seconds + other.seconds, exact=self.exact + other.exact)
 
 
 async def run(client: KubeClient, count: int) -> Delays:
     """Submit ``count`` jobs of one GPU at random intervals and return how long after its start each was seen."""
-    random.seed(1)
     offset = LOG.stat().st_size
     jobs: list[str] = []
     try:
@@ -45,7 +47,8 @@ async def run(client: KubeClient, count: int) -> Delays:
             await sight.until(count, timeout_s=60)
         logged = _logged(offset)
         starts = _whole_seconds(jobs) | logged
-        return Delays(seconds=[sight.at[job] - starts[job] for job in jobs], exact=len(logged.keys() & set(jobs)))
+        seconds = tuple(sight.at[job] - starts[job] for job in jobs)
+        return Delays(seconds=seconds, exact=len(logged.keys() & set(jobs)))
     finally:
         if jobs:
             await asyncio.to_thread(world.slurm, "scancel", *jobs)

@@ -25,7 +25,7 @@ async def run(client: KubeClient, nodes: list[str], devices: int) -> Burst:
         async with watching(client, PODS, running_pod, world.NAMESPACE) as sight:
             before, started = await asyncio.to_thread(traffic.writes), time.time()
             await asyncio.gather(*(client.create(PODS, _pod(number)) for number in range(len(nodes))))
-            ended = await sight.until(len(nodes), timeout_s=180)
+            ended = await sight.until(len(nodes), timeout_s=90)
             first = min(sight.at.values())
         after = await asyncio.to_thread(traffic.writes)
         return Burst(pods=len(nodes), seconds=ended - started, first=first - started, writes=after - before)

@@ -15,12 +15,9 @@ SPACE = "research"
 MANIFEST = "e2e/manifests/demo.yaml"
 MIRRORS = "gangbridge-mirror"
 DRIVER = "gpu.gangbridge.dev"
-SQUEUE = "squeue -o '%.7i %.9P %.6j %.6u %.8T %.5M %R'"
-CLAIMS = (
-    "kubectl get resourceclaims -A -o custom-columns="
-    "NAMESPACE:.metadata.namespace,NAME:.metadata.name,"
-    "NODE:.status.allocation.devices.results[0].pool,DEVICES:.status.allocation.devices.results[*].device"
-)
+SQUEUE = "squeue -o '%.7i %.9P %.11j %.6u %.8T %.5M %R'"
+CLAIMS = "kubectl get resourceclaims -A -o custom-columns-file=e2e/demo/claims.columns"
+REAL, SIMULATED = "k8s-gpu-0 k8s-gpu-1", "k8s-gpu-2 k8s-gpu-3"
 
 
 def main() -> int:
@@ -36,6 +33,8 @@ def main() -> int:
         detail = (getattr(problem, "stderr", "") or "").strip()
         console.print(f"\n[bold red]The demo stopped:[/] {problem}\n{detail}\nThe operator's log is {LOG}", markup=True)
         return 1
+    finally:
+        quiet(f"kubectl uncordon {SIMULATED}")
     return 0
 
 
@@ -44,17 +43,19 @@ def prepare() -> None:
     say(
         """Slurm 26.05 and Kubernetes 1.37 run on this machine, both real. Four nodes belong to both: Slurm calls them
         gpu0 to gpu3, Kubernetes calls them k8s-gpu-0 to k8s-gpu-3, and each has 8 GPUs. k8s-gpu-0 and k8s-gpu-1 run
-        real containers. Their GPUs are device files, /dev/fakegpu0 to 7, which is all that this demo needs."""
+        real containers, the other two simulate them (KWOK). The GPUs are device files, /dev/fakegpu0 to 7, which is all
+        that this demo needs."""
     )
     background.stop()
     quiet(
         f"kubectl delete gj {NAME} -n {SPACE} --ignore-not-found --wait=false; LAB_USER=root scancel -n {NAME}-sbatch"
     )
+    quiet(f"kubectl uncordon {REAL}")
     install()
-    operator = Operator()
-    operator.start()
+    known = _fleet("lastSyncTime")
+    Operator().start()
     wait("what an earlier demo left is gone", lambda: not _exists("gj", SPACE) and not _queued())
-    wait("every node's GPUs are published", _published)
+    wait("every node's GPUs are published", lambda: _published() and _fleet("lastSyncTime") != known)
     say(
         """gangbridge now runs beside them. It has read Slurm's nodes and published their GPUs to Kubernetes (DRA). A
         Fleet is its dashboard, a GangQueue says which namespace may use which Slurm partition, as whom:"""
@@ -83,6 +84,8 @@ def one_gang() -> None:
     title("2. Somebody else uses Kubernetes, on the same node")
     say("A GangJob is a set of pods that start together, on exact devices, or not at all:")
     show(f"cat {MANIFEST}")
+    say("The two simulated nodes are closed first, as admins close nodes, so that all you see are real containers.")
+    show(f"kubectl cordon {SIMULATED}")
     show(f"kubectl apply -f {MANIFEST}")
     wait("all 4 pods run", lambda: _phase() == "Running")
     show(f"kubectl get gangjob {NAME} -n {SPACE}")
@@ -104,6 +107,7 @@ def both_sides() -> None:
     show(f"scontrol show job -d {hold} | grep -E 'JobId|UserId|IDX'")
     say("Kubernetes sees the same devices in claims: one for each pod, one for the batch job.")
     show(CLAIMS)
+    wait("the Fleet has counted the gang", lambda: "running" in _fleet("gangs.summary"))
     show("kubectl get gj,fleet -A")
 
 
@@ -115,8 +119,8 @@ def the_end(job_id: str) -> None:
     wait("its hold is over in Slurm", lambda: _accounted(hold) not in ("", "RUNNING", "PENDING"))
     show(f"kubectl get gj {NAME} -n {SPACE}")
     show(f"sacct -X -j {hold} --format=JobID,JobName,User,Account,State,ExitCode,Elapsed,AllocTRES%40")
-    say("The batch job is cancelled, and its image and claim vanish:")
-    show(f"scancel {job_id}")
+    say("The batch job is cancelled, and its image and claim vanish. The simulated nodes are opened again.")
+    show(f"scancel {job_id}; kubectl uncordon {SIMULATED}")
     wait("the job's claim is gone", lambda: not _mirror(job_id, "name"))
     # The Fleet's status is written every 2 s at most.
     time.sleep(2)
@@ -159,6 +163,10 @@ def _queued() -> bool:
 
 def _phase() -> str:
     return quiet(f"kubectl get gj {NAME} -n {SPACE} -o jsonpath='{{.status.phase}}'")
+
+
+def _fleet(field: str) -> str:
+    return quiet(f"kubectl get fleet main --ignore-not-found -o jsonpath='{{.status.{field}}}'")
 
 
 def _mirror(job_id: str, form: str) -> str:
