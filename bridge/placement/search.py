@@ -1,98 +1,81 @@
-"""All-or-nothing placement over the levels of the fleet.
+"""Where a gang runs: all or nothing, and optimal by ``weights`` for one gang of identical pods.
 
-The order of wishes: the required level holds; then the fewest domains at the finest level that can hold the gang, in a
-domain that it fills best; then the fewest nodes; names break ties. Same input, same answer.
+Slurm allocates the same shape on every node, so a gang of P pods takes P / width nodes for some width that divides it. Every
+width is tried; the fewest domains win, then the fewest nodes, then the rest of the objective.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from bridge.placement.request import NodeCapacity, Placed, Request, Shortage, Unplaceable
+from bridge.placement.board import Board, Shape
+from bridge.placement.explain import explain
+from bridge.placement.request import NodeCapacity, Placed, Request, Unplaceable
+from bridge.placement.solve import Solution, Solver, Task
+from bridge.placement.weights import Weights, weights_for
 from bridge.topology.labels import natural_key
-
-_Fit = tuple[NodeCapacity, int]
 
 
 def place(request: Request, nodes: Iterable[NodeCapacity]) -> Placed | Unplaceable:
-    """Return the nodes for ``request`` among ``nodes``, or why there are none. O(levels x nodes log nodes)."""
-    fits = [(node, pods) for node in nodes if (pods := node.pods(request)) > 0]
-    widths = _widths(request, max((pods for _, pods in fits), default=0))
-    for first, group in _groups(request, fits):
-        for width in widths:
-            chosen = _choose(group, request.pods // width, width, first)
-            if chosen is not None:
-                return _placed(request, chosen, width)
-    return _explain(request, fits, widths)
+    """Return the nodes for ``request`` among ``nodes``, or why there are none."""
+    return place_on(Board(nodes, request.levels), request)
 
 
-def _widths(request: Request, most: int) -> list[int]:
-    """Return the pods per node to try, the fewest nodes first; they must divide the gang evenly."""
-    if request.pods_per_node is not None:
-        fixed = request.pods_per_node
-        return [fixed] if fixed <= most and request.pods % fixed == 0 else []
-    return [width for width in range(min(most, request.pods), 0, -1) if request.pods % width == 0]
+def place_on(board: Board, request: Request) -> Placed | Unplaceable:
+    """Return the nodes for ``request`` on ``board``, or why there are none. Nothing is taken."""
+    weights = weights_for(request, board)
+    best: tuple[tuple[int, int, int], int, Solution] | None = None
+    for width in widths(request, board.widest(request)):
+        solution = solver_for(board, request, width, weights).solve()
+        if solution is None:
+            continue
+        touched, rest = divmod(solution.cost, weights.rest)
+        rank = (touched, len(solution.nodes), rest)
+        if best is None or rank < best[0]:
+            best = (rank, width, solution)
+    if best is None:
+        return explain(board, request)
+    return _placed(board, request, best[2].nodes, best[1])
 
 
-def _groups(request: Request, fits: Sequence[_Fit]) -> Iterable[tuple[int, Sequence[_Fit]]]:
-    """Yield (depth, nodes of one domain) from the finest level to the whole fleet.
-
-    Depth is how many levels the domain fixes; domains of one level come in the order best filled first.
-    """
-    names = request.levels
-    coarsest = names.index(request.required_level) if request.required_level else -1
-    if coarsest >= 0:
-        # A rack may have a name and its spine none: nothing then says that two such racks share a spine.
-        fits = [fit for fit in fits if fit[0].domains[coarsest]]
-    finest = names.index(request.preferred_level) if request.preferred_level else len(names) - 1
-    for level in range(max(finest, coarsest), max(coarsest, 0) - 1, -1):
-        yield from ((level + 1, group) for group in _domains(fits, level))
-    if coarsest < 0:
-        yield 0, fits
+def widths(request: Request, most: int) -> list[int]:
+    """Return the pods per node that divide the gang evenly and keep its segments whole, the most first."""
+    wanted = [request.pods_per_node] if request.pods_per_node else range(min(most, request.pods), 0, -1)
+    return [
+        width for width in wanted if width <= most and request.pods % width == 0 and _keeps_segments(request, width)
+    ]
 
 
-def _domains(fits: Sequence[_Fit], level: int) -> list[list[_Fit]]:
-    by_domain: dict[str, list[_Fit]] = {}
-    for fit in fits:
-        domain = fit[0].domains[level]
-        if domain:
-            by_domain.setdefault(domain, []).append(fit)
-    return [by_domain[name] for name in sorted(by_domain, key=lambda name: (_room(by_domain[name]), natural_key(name)))]
+def _keeps_segments(request: Request, width: int) -> bool:
+    if request.segment is None:
+        return True
+    size = request.segment.size
+    return request.pods % size == 0 and (size % width == 0 or width % size == 0)
 
 
-def _room(group: Sequence[_Fit]) -> int:
-    return sum(pods for _, pods in group)
+def solver_for(board: Board, request: Request, width: int, weights: Weights) -> Solver:
+    """Return the solver of ``request`` with ``width`` pods on a node."""
+    depth = {level: number for number, level in enumerate(board.tree.levels, 1)}
+    segment = request.segment
+    task = Task(
+        need=request.pods // width,
+        unit=max(1, segment.size // width) if segment else 1,
+        segment_depth=depth[segment.level] if segment and segment.size > width else 0,
+        required_depth=depth[request.required_level] if request.required_level else 0,
+        preferred_depth=depth[request.preferred_level] if request.preferred_level else 0,
+    )
+    return Solver(board, board.counts(Shape.of(request, width)), weights, task)
 
 
-def _choose(group: Sequence[_Fit], count: int, width: int, depth: int) -> list[NodeCapacity] | None:
-    """Return ``count`` nodes that fit ``width`` pods each: few finer domains, fullest nodes first; None if too few."""
-    able = [fit for fit in group if fit[1] >= width]
-    if len(able) < count:
-        return None
-    if not able[0][0].domains[depth:]:
-        able.sort(key=lambda fit: (fit[1], natural_key(fit[0].name)))
-        return [node for node, _ in able[:count]]
-    chosen: list[NodeCapacity] = []
-    parts = _domains(able, depth) or [able]
-    while len(chosen) < count:
-        missing = count - len(chosen)
-        enough = [part for part in parts if len(part) >= missing]
-        part = min(enough, key=len) if enough else max(parts, key=len)
-        parts = [other for other in parts if other is not part]
-        chosen += _choose(part, min(missing, len(part)), width, depth + 1) or []
-        if not parts and len(chosen) < count:
-            taken = {node.name for node in chosen}
-            rest = sorted((fit for fit in able if fit[0].name not in taken), key=lambda fit: natural_key(fit[0].name))
-            chosen += [node for node, _ in rest[: count - len(chosen)]]
-    return chosen
-
-
-def _placed(request: Request, chosen: Sequence[NodeCapacity], width: int) -> Placed:
-    ordered = sorted(chosen, key=lambda node: rank_key(node.domains, node.name))
+def _placed(board: Board, request: Request, chosen: Sequence[str], width: int) -> Placed:
+    home, order = board.tree.home, {name: number for number, name in enumerate(chosen)}
+    domains = {name: board.nodes[name].domains for name in order}
+    # Domains are numbered depth first: the number of a node's finest domain comes before its name.
+    ordered = sorted(order, key=lambda name: (home[name], natural_key(name)))
     return Placed(
-        nodes=tuple(node.name for node in ordered),
+        nodes=tuple(ordered),
         pods_per_node=width,
-        domains=count_domains(request.levels, [node.domains for node in ordered]),
+        domains=count_domains(request.levels, [domains[name] for name in ordered]),
     )
 
 
@@ -108,19 +91,3 @@ def count_domains(levels: Sequence[str], domains: Sequence[Sequence[str]]) -> Ma
         named = {node[depth] for node in domains if node[depth]}
         counts[level] = len(named) + sum(1 for node in domains if not node[depth])
     return counts
-
-
-def _explain(request: Request, fits: Sequence[_Fit], widths: Sequence[int]) -> Unplaceable:
-    room = _room(fits)
-    wanted = f"{request.pods} pods of {request.gres}"
-    if room < request.pods:
-        message = f"{wanted} need {request.pods} places, {room} are free"
-        return Unplaceable(shortage=Shortage.INSUFFICIENT_DEVICES, message=message)
-    if request.required_level:
-        level = request.levels.index(request.required_level)
-        best = max((_room(group) for group in _domains(fits, level)), default=0)
-        message = f"{wanted} must share one {request.required_level}; the best one has room for {best}"
-        return Unplaceable(shortage=Shortage.NO_DOMAIN_FITS, message=message)
-    per_node = f"{request.pods_per_node} on each node" if request.pods_per_node else "equally many on each node"
-    message = f"{wanted}, {per_node}: {room} places are free, but not so divided (tried {widths or 'none'})"
-    return Unplaceable(shortage=Shortage.UNEVEN_SPLIT, message=message)
