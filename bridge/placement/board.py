@@ -1,13 +1,14 @@
 """What is free on every node, kept while gangs come and go within a cycle; counts per domain follow each change.
 
-Scratch state of one planner: mutable, never shared. Reading a fleet costs O(nodes) once per shape of pod; taking and giving
-costs O(nodes touched x levels).
+Scratch state of one planner: mutable, never shared. Reading a fleet costs O(nodes) once per shape of pod; a change
+costs O(levels x shapes) per node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from bridge.model.gres import GresRequest
 from bridge.placement.knapsack import Table
@@ -40,8 +41,8 @@ class Shape:
 class Counts:
     """For one shape: how many nodes of each domain are able, and of each finest domain which, cheapest first.
 
-    A node's cost is what it loses as a whole: 1 if it was whole and would not be used up, else 0; then the devices that stay
-    unused beside the pods. Both are small ints in one: ``broken * waste_base + waste``.
+    A node's cost is what it loses as a whole: 1 if it was whole and would not be used up, else 0; then the devices that
+    stay unused beside the pods. Both are small ints in one: ``broken * WASTE_BASE + waste``.
     """
 
     def __init__(self, board: Board, shape: Shape) -> None:
@@ -51,7 +52,7 @@ class Counts:
         """True when a pod fills a node, whatever the node: then nodes cost nothing."""
         self._board = board
         self._is_able: dict[str, bool] = {}
-        self._ranked: dict[int, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        self._ranked: dict[int, tuple[tuple[str, int], ...]] = {}
         self.tables: list[dict[Hashable, Table]] = [{} for _ in self.able]
         """Tables of the knapsack by domain, as long as nothing in the domain changes."""
         for name in board.nodes:
@@ -71,15 +72,19 @@ class Counts:
                 self.tables[domain].clear()
             domain = tree.parents[domain]
 
-    def ranked(self, domain: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Return the able nodes of a finest domain and what each costs, cheapest first, then in rank order."""
+    def is_able(self, name: str) -> bool:
+        """Return whether the node takes the shape."""
+        return self._is_able[name]
+
+    def ranked(self, domain: int) -> tuple[tuple[str, int], ...]:
+        """Return the able nodes of a finest domain with what each costs, cheapest first, then in rank order."""
         found = self._ranked.get(domain)
         if found is None:
             board = self._board
-            able = [name for name in board.tree.members[domain] if self._is_able[name]]
-            costs = {name: board.node_cost(name, self.shape) for name in able}
-            ordered = sorted(able, key=costs.__getitem__)
-            found = self._ranked[domain] = (tuple(ordered), tuple(costs[name] for name in ordered))
+            able = [
+                (name, board.node_cost(name, self.shape)) for name in board.tree.members[domain] if self._is_able[name]
+            ]
+            found = self._ranked[domain] = tuple(sorted(able, key=itemgetter(1)))
         return found
 
 
@@ -133,28 +138,29 @@ class Board:
 
     def take(self, name: str, gres: GresRequest, *, cpus: int = 0, memory_mib: int = 0) -> None:
         """Take devices, CPUs and memory (totals) of a node; more than is free is allowed and leaves it below zero."""
-        free = self.nodes[name].gpus
-        type_ = gres.type or max(sorted(free), key=free.__getitem__)
-        self._change(name, {type_: -gres.count}, cpus=-cpus, memory_mib=-memory_mib)
-
-    def give(self, name: str, gpus: Mapping[str, int], *, cpus: int = 0, memory_mib: int = 0) -> None:
-        """Give back devices by type, CPUs and memory (totals)."""
-        self._change(name, gpus, cpus=cpus, memory_mib=memory_mib)
-
-    def _change(self, name: str, gpus: Mapping[str, int], *, cpus: int, memory_mib: int) -> None:
         node = self.nodes[name]
-        free = dict(node.gpus)
-        for type_, count in gpus.items():
-            free[type_] = free.get(type_, 0) + count
-        busy = node.busy_gpus - sum(gpus.values())
-        changed = replace(
-            node, gpus=free, busy_gpus=busy, cpus=node.cpus + cpus, memory_mib=node.memory_mib + memory_mib
+        type_ = gres.type or max(sorted(node.gpus), key=node.gpus.__getitem__)
+        gpus = {**node.gpus, type_: node.gpus.get(type_, 0) - gres.count}
+        self.put(
+            replace(
+                node,
+                gpus=gpus,
+                busy_gpus=node.busy_gpus + gres.count,
+                cpus=node.cpus - cpus,
+                memory_mib=node.memory_mib - memory_mib,
+            )
         )
-        self.nodes[name] = changed
-        if changed.is_whole != node.is_whole:
-            self._mark(name, node.is_whole - changed.is_whole)
+
+    def put(self, node: NodeCapacity) -> NodeCapacity:
+        """Set what a node of the board gives now, and return what it gave before: putting that back undoes it."""
+        name = node.name
+        before = self.nodes[name]
+        self.nodes[name] = node
+        if node.is_whole != before.is_whole:
+            self._mark(name, before.is_whole - node.is_whole)
         for counts in self._counts.values():
             counts.refresh(name)
+        return before
 
     def _mark(self, name: str, step: int) -> None:
         domain = self.tree.home[name]

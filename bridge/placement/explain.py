@@ -8,7 +8,7 @@ from bridge.placement.tree import FLEET
 
 
 def explain(board: Board, request: Request) -> Unplaceable:
-    """Return the reason for ``request``, which has no placement on ``board``. Numbers are of the shape that comes nearest."""
+    """Return why ``request`` has no placement on ``board``; the numbers are of the width that comes nearest."""
     from bridge.placement.search import widths  # noqa: PLC0415 - the search explains its own failures
 
     possible = widths(request, board.widest(request))

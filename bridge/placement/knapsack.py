@@ -1,9 +1,9 @@
 """Tree knapsack: the cheapest way to take x units from a set of domains, for every x at once.
 
-A table holds, for each number of units, the least cost of taking exactly so many; costs are integers, so a lexicographic
-order of objectives is one number (see ``weights``). Combining the tables of sibling domains is a (min, +) convolution;
-with additive costs the result is optimal. Taking from a finest domain costs ``entry`` once, and then what its nodes cost,
-cheapest first.
+A table holds, for each number of units, the least cost of taking exactly so many; costs are integers, so that a
+lexicographic order of objectives is one number (see ``weights``). Combining the tables of sibling domains is a (min, +)
+convolution; with additive costs the result is optimal. Taking from a finest domain costs ``entry`` once, and then what
+its nodes cost, cheapest first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ IMPOSSIBLE = 1 << 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """``costs[x]`` for x = 0 … len − 1 units. ``slope`` is set when ``costs[x] == costs[1] - slope * (x - 1)`` for all
-    x > 0: such a table combines in linear time. ``parts`` and ``partial`` lead back from a cost to who gives how much:
-    the tables that were combined, and the costs after each of them. ``step``: children's units in one of ours.
+    """``costs[x]`` is for x units. ``slope`` is set when ``costs[x] == costs[1] - slope * (x - 1)`` for all x > 0: such
+    a table combines in linear time. ``parts`` and ``partial`` lead back from a cost to who gives how much: the tables
+    that were combined, and the costs after each of them. ``step``: children's units in one of ours.
     """
 
     costs: Sequence[int]
@@ -46,16 +46,19 @@ class Table:
         return shares
 
 
-def nodes_table(node_costs: Sequence[int], *, entry: int, stranded: int, limit: int, step: int = 1) -> Table:
-    """Return the table of a finest domain with nodes of ``node_costs`` (ascending), up to ``limit`` units of ``step``
-    nodes; every node that stays unused in it costs ``stranded`` > 0.
+def nodes_table(
+    node_costs: Sequence[int], *, entry: int, stranded: int, limit: int, least: int = 0, step: int = 1
+) -> Table:
+    """Return the table of a finest domain with nodes of ``node_costs``, to be taken in that order: up to ``limit``
+    units of ``step`` nodes, no fewer than ``least`` nodes. Every node that stays unused costs ``stranded`` > 0.
     """
     count = min(len(node_costs), limit * step)
     rest = entry + stranded * len(node_costs)
-    if step == 1 and count and not node_costs[count - 1]:
+    if step == 1 and count and not least and not node_costs[count - 1]:
         return Table(costs=[0, *range(rest - stranded, rest - stranded * (count + 1), -stranded)], slope=stranded)
     running = list(accumulate(node_costs[:count], initial=rest))
-    return Table(costs=[0, *(running[used] - stranded * used for used in range(step, count + 1, step))])
+    costs = [0, *(running[used] - stranded * used for used in range(step, count + 1, step))]
+    return Table(costs=[IMPOSSIBLE if used * step < least else cost for used, cost in enumerate(costs)])
 
 
 def combined(parts: Sequence[Table], *, entry: int, limit: int, step: int = 1) -> Table:
@@ -66,7 +69,7 @@ def combined(parts: Sequence[Table], *, entry: int, limit: int, step: int = 1) -
     for part in parts:
         costs = _linear(costs, part, most) if part.slope is not None else _general(costs, part.costs, most)
         partial.append(costs)
-    own = [0, *(costs[used] + entry for used in range(step, len(costs), step))]
+    own = [costs[0], *(costs[used] + entry for used in range(step, len(costs), step))]
     return Table(costs=own, parts=tuple(parts), partial=tuple(partial), step=step)
 
 

@@ -22,7 +22,8 @@ class Request:
     """``pods`` equal pods, equally many on every node (``pods_per_node``, or as many as pack best).
 
     ``required_level`` puts all of them into one domain of that level; ``preferred_level`` tries to. ``levels`` names
-    the levels in the order of ``NodeCapacity.domains``, coarse to fine. Nodes in ``exclude`` are not used.
+    the levels in the order of ``NodeCapacity.domains``, coarse to fine. Nodes in ``exclude`` are not used,
+    those in ``avoid`` only if the gang does not fit without them; all in ``keep`` are part of the answer.
     """
 
     pods: int
@@ -35,6 +36,8 @@ class Request:
     preferred_level: str | None = None
     segment: Segment | None = None
     exclude: frozenset[str] = frozenset()
+    avoid: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

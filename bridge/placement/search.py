@@ -1,17 +1,19 @@
 """Where a gang runs: all or nothing, and optimal by ``weights`` for one gang of identical pods.
 
-Slurm allocates the same shape on every node, so a gang of P pods takes P / width nodes for some width that divides it. Every
-width is tried; the fewest domains win, then the fewest nodes, then the rest of the objective.
+Slurm allocates the same shape on every node, so a gang of P pods takes P / width nodes for some width that divides it.
+Every width is tried; the fewest domains win, then the fewest nodes, then the rest of the objective.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from bridge.placement.board import Board, Shape
 from bridge.placement.explain import explain
 from bridge.placement.request import NodeCapacity, Placed, Request, Unplaceable
 from bridge.placement.solve import Solution, Solver, Task
+from bridge.placement.tree import FLEET
 from bridge.placement.weights import Weights, weights_for
 from bridge.topology.labels import natural_key
 
@@ -21,12 +23,18 @@ def place(request: Request, nodes: Iterable[NodeCapacity]) -> Placed | Unplaceab
     return place_on(Board(nodes, request.levels), request)
 
 
-def place_on(board: Board, request: Request) -> Placed | Unplaceable:
-    """Return the nodes for ``request`` on ``board``, or why there are none. Nothing is taken."""
+def place_on(board: Board, request: Request, *, within: int = FLEET) -> Placed | Unplaceable:
+    """Return the nodes for ``request`` on ``board`` (in its domain ``within``), or why there are none; take nothing."""
+    if request.avoid:
+        without = replace(request, exclude=request.exclude | request.avoid, avoid=frozenset())
+        answer = place_on(board, without, within=within)
+        if isinstance(answer, Placed):
+            return answer
+        request = replace(request, avoid=frozenset())
     weights = weights_for(request, board)
     best: tuple[tuple[int, int, int], int, Solution] | None = None
     for width in widths(request, board.widest(request)):
-        solution = solver_for(board, request, width, weights).solve()
+        solution = solver_for(board, request, width, weights, within=within).solve()
         if solution is None:
             continue
         touched, rest = divmod(solution.cost, weights.rest)
@@ -53,7 +61,7 @@ def _keeps_segments(request: Request, width: int) -> bool:
     return request.pods % size == 0 and (size % width == 0 or width % size == 0)
 
 
-def solver_for(board: Board, request: Request, width: int, weights: Weights) -> Solver:
+def solver_for(board: Board, request: Request, width: int, weights: Weights, *, within: int = FLEET) -> Solver:
     """Return the solver of ``request`` with ``width`` pods on a node."""
     depth = {level: number for number, level in enumerate(board.tree.levels, 1)}
     segment = request.segment
@@ -63,6 +71,8 @@ def solver_for(board: Board, request: Request, width: int, weights: Weights) -> 
         segment_depth=depth[segment.level] if segment and segment.size > width else 0,
         required_depth=depth[request.required_level] if request.required_level else 0,
         preferred_depth=depth[request.preferred_level] if request.preferred_level else 0,
+        keep=request.keep,
+        within=within,
     )
     return Solver(board, board.counts(Shape.of(request, width)), weights, task)
 

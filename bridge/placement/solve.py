@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from bridge.placement.board import Board, Counts
-from bridge.placement.knapsack import Table, combined, nodes_table
+from bridge.placement.knapsack import IMPOSSIBLE, Table, combined, nodes_table
 from bridge.placement.tree import FLEET
 from bridge.placement.weights import Weights
 
@@ -16,7 +17,8 @@ class Task:
     """Take ``need`` nodes. Depths are the tree's; 0 stands for no level.
 
     Down to ``segment_depth`` domains give nodes in units of ``unit`` (a segment), below it one by one; one domain of
-    ``required_depth`` must give all of them; the domains of ``preferred_depth`` weigh most.
+    ``required_depth`` must give all of them; the domains of ``preferred_depth`` weigh most. The nodes in ``keep`` are
+    taken in any case, and nothing outside the domain ``within``.
     """
 
     need: int
@@ -24,6 +26,8 @@ class Task:
     segment_depth: int = 0
     required_depth: int = 0
     preferred_depth: int = 0
+    keep: frozenset[str] = frozenset()
+    within: int = FLEET
 
     def units(self, depth: int) -> int:
         """Return the need in what domains of ``depth`` give."""
@@ -48,9 +52,17 @@ class Solver:
         self._counts = counts
         self._weights = weights
         self.task = task
+        self._kept: dict[int, int] = {}
+        for name in task.keep:
+            domain = board.tree.home[name]
+            while domain >= FLEET:
+                self._kept[domain] = self._kept.get(domain, 0) + 1
+                domain = board.tree.parents[domain]
 
     def solve(self) -> Solution | None:
         """Return the cheapest way, or None when there is none."""
+        if not all(self._counts.is_able(name) for name in self.task.keep):
+            return None
         best: tuple[int, int, Table] | None = None
         for domain in self.candidates():
             table = self._table(domain)
@@ -59,7 +71,7 @@ class Solver:
                 best = (cost, domain, table)
             if self._is_perfect(domain, cost):
                 break
-        if best is None:
+        if best is None or best[0] >= IMPOSSIBLE:
             return None
         cost, domain, table = best
         nodes: list[str] = []
@@ -67,27 +79,32 @@ class Solver:
         return Solution(cost=cost, nodes=tuple(nodes))
 
     def _is_perfect(self, domain: int, cost: int) -> bool:
-        """Return whether no later candidate can be cheaper: they touch as many domains, and nothing else is paid here."""
+        """Return whether no later candidate is cheaper: all touch as many domains, and this one pays nothing else."""
         below = self._tree.children[domain]
         return not cost % self._weights.rest and not (below and self._tree.children[below[0]])
 
     def tops(self) -> list[int]:
         """Return the domains that may hold the whole gang: of the required level, or the fleet; able or not."""
-        if not self.task.required_depth:
-            return [FLEET]
-        return [domain for domain in self._tree.at(self.task.required_depth) if self._is_named(domain)]
+        tree, within = self._tree, self.task.within
+        depth = tree.depths[within]
+        if self.task.required_depth <= depth:
+            return [within] if not self.task.required_depth or self._is_named(within) else []
+        wanted = tree.at(self.task.required_depth)
+        return [domain for domain in wanted if self._is_named(domain) and tree.ancestor(domain, depth) == within]
 
     def candidates(self) -> list[int]:
         """Return domains one of which holds the whole gang in the best solution.
 
-        At the finest level at which one domain is enough, any other choice touches more domains of that level; among those
-        domains, the ones that need the fewest domains of the next level come first. That is the order of the objective,
-        unless a finer level is preferred: then nothing is known before the knapsack is solved.
+        At the finest level at which one domain is enough, any other choice touches more domains of that level; among
+        those domains, the ones that need the fewest domains of the next level come first. That is the order of the
+        objective, unless a finer level is preferred: then nothing is known before the knapsack is solved.
         """
         tree, task = self._tree, self.task
-        need = task.units(task.required_depth)
-        tops = [domain for domain in self.tops() if self.units[domain] >= need]
-        found, units = tops, self.units
+        units = self.units
+        tops = [domain for domain in self.tops() if units[domain] >= task.units(tree.depths[domain])]
+        if task.keep:
+            return [domain for domain in tops if self._kept.get(domain, 0) == len(task.keep)]
+        found, need = tops, 0
         while found and tree.children[found[0]]:
             need = task.units(tree.depths[found[0]] + 1)
             below = [child for domain in found for child in tree.children[domain] if units[child] >= need]
@@ -145,17 +162,30 @@ class Solver:
         limit = min(self.units[domain], task.units(depth))
         step = self._step(depth)
         if tree.children[domain]:
-            parts = [self._table(child) for child in tree.children[domain] if self.units[child]]
+            parts = [self._table(child) for child in self._givers(domain)]
             return combined(parts, entry=self._entry(domain), limit=limit, step=step)
-        ranked = self._counts.ranked(domain)[1][: limit * step]
-        spare = (self._counts.able[domain] - len(ranked)) * self._weights.stranded
+        costs = [self._weights.node(cost) for _, cost in self._ranked(domain)[: limit * step]]
+        spare = (self._counts.able[domain] - len(costs)) * self._weights.stranded
         return nodes_table(
-            [self._weights.node(cost) for cost in ranked],
+            costs,
             entry=self._entry(domain) + spare,
             stranded=self._weights.stranded,
+            least=self._kept.get(domain, 0),
             limit=limit,
             step=step,
         )
+
+    def _ranked(self, domain: int) -> Sequence[tuple[str, int]]:
+        """Return the able nodes of a finest domain with their costs: kept ones first, for nothing, then by cost."""
+        ranked, keep = self._counts.ranked(domain), self.task.keep
+        if not self._kept.get(domain):
+            return ranked
+        return [(name, 0) for name, _ in ranked if name in keep] + [item for item in ranked if item[0] not in keep]
+
+    def _givers(self, domain: int) -> list[int]:
+        """Return the domains below that can give anything, or must."""
+        units, kept = self.units, self._kept
+        return [child for child in self._tree.children[domain] if units[child] or child in kept]
 
     def _step(self, depth: int) -> int:
         """Return how many units of the level below make one unit of a domain of ``depth``."""
@@ -176,10 +206,9 @@ class Solver:
     def _pick(self, domain: int, table: Table, units: int, nodes: list[str]) -> None:
         tree = self._tree
         if not tree.children[domain]:
-            nodes += self._counts.ranked(domain)[0][: units * self._step(tree.depths[domain])]
+            nodes += [name for name, _ in self._ranked(domain)[: units * self._step(tree.depths[domain])]]
             return
-        giving = [child for child in tree.children[domain] if self.units[child]]
-        for child, part, share in zip(giving, table.parts, table.split(units), strict=True):
+        for child, part, share in zip(self._givers(domain), table.parts, table.split(units), strict=True):
             if share:
                 self._pick(child, part, share, nodes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bridge.topology.labels import natural_key
 
@@ -14,7 +15,7 @@ FLEET = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """``parents``, ``depths``, ``paths`` and ``children`` are by domain number; ``members`` names the nodes of a finest
-    domain in rank order, ``home`` is a node's finest domain.
+    domain in rank order, ``home`` is a node's finest domain. ``levels`` are coarse to fine.
 
     A node without a domain at some level stands alone in one without a name: ``named`` is False for it.
     """
@@ -40,11 +41,17 @@ class Tree:
 
 
 def build_tree(levels: Sequence[str], domains: Mapping[str, Sequence[str]]) -> Tree:
-    """Build the tree of ``domains``: for every node its domain paths, coarse to fine, ``""`` where it has none."""
+    """Return the tree of ``domains``: for every node its domain paths, coarse to fine, ``""`` where it has none."""
+    return _build(tuple(levels), tuple((node, tuple(paths)) for node, paths in domains.items()))
+
+
+@lru_cache(maxsize=16)
+def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], ...]) -> Tree:
+    """Build the tree. Remembered: a fleet's topology is the same in nearly every cycle."""
     root = _Branch(path="", named=True)
-    for node in sorted(domains, key=natural_key):
+    for node, paths in sorted(domains, key=lambda item: natural_key(item[0])):
         branch = root
-        for path in domains[node][: len(levels)]:
+        for path in paths[: len(levels)]:
             key = path or f"{branch.path}/~{node}"
             branch = branch.below.setdefault(key, _Branch(path=key, named=bool(path)))
         branch.nodes.append(node)
@@ -61,7 +68,7 @@ def build_tree(levels: Sequence[str], domains: Mapping[str, Sequence[str]]) -> T
 
     number(root, -1, 0)
     return Tree(
-        levels=tuple(levels),
+        levels=levels,
         paths=tuple(branch.path for branch, _, _ in rows),
         depths=tuple(depth for _, _, depth in rows),
         parents=tuple(parent for _, parent, _ in rows),

@@ -8,8 +8,8 @@ Lexicographic, from what matters most:
 4. able nodes left over in the finest domains that it touches;
 5. devices left over on its nodes.
 
-Ties go to the domain and node that come first in rank order. Each term is a sum over domains or nodes, so the terms can be
-digits of one number in a base that no term reaches.
+Ties go to the domain and node that come first in rank order. Each term is a sum over domains or nodes, so the terms can
+be digits of one number in a base that no term reaches.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from bridge.placement.request import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """``touch[depth]`` and ``breach[depth]`` price a domain of that depth; ``node`` scales a node's cost; ``stranded``
-    prices an able node that is left over.
-    """
+    """``touch[depth]`` and ``breach[depth]`` price a domain of that depth, ``stranded`` a node that is left over."""
 
     touch: tuple[int, ...]
     breach: tuple[int, ...]

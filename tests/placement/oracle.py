@@ -26,6 +26,8 @@ def is_valid(request: Request, nodes: Sequence[NodeCapacity], chosen: Sequence[N
         return False
     if any(node.name in request.exclude or not _fits(node, request, width) for node in chosen):
         return False
+    if not request.keep <= {node.name for node in chosen}:
+        return False
     if request.required_level:
         depth = request.levels.index(request.required_level)
         places = {node.domains[: depth + 1] for node in chosen}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -43,7 +44,7 @@ def random_fleet(rng: random.Random) -> list[NodeCapacity]:
     return nodes[:8]
 
 
-def random_request(rng: random.Random) -> Request:
+def random_request(rng: random.Random, nodes: list[NodeCapacity]) -> Request:
     pods = rng.choice([1, 2, 2, 3, 4, 4, 6, 8])
     segment = None
     if rng.random() < 0.35:
@@ -59,13 +60,15 @@ def random_request(rng: random.Random) -> Request:
         preferred_level=rng.choice([None, None, "rack", "spine"]),
         segment=segment,
         exclude=frozenset(rng.choice([[], [], ["n000", "n110"]])),
+        keep=frozenset(rng.sample([node.name for node in nodes], min(len(nodes), rng.choice([0, 0, 0, 1, 2])))),
     )
 
 
 def cases(seed: int, count: int) -> Iterator[tuple[list[NodeCapacity], Request]]:
     rng = random.Random(seed)
     for _ in range(count):
-        yield random_fleet(rng), random_request(rng)
+        nodes = random_fleet(rng)
+        yield nodes, random_request(rng, nodes)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -94,7 +97,7 @@ def test_a_board_that_lived_through_changes_answers_like_a_new_one() -> None:
             continue
         board = Board(nodes, ("spine", "rack"))
         for _ in range(12):
-            request = random_request(rng)
+            request = random_request(rng, nodes)
             answer = place_on(board, request)
             assert answer == place(request, board.nodes.values())
             if isinstance(answer, Placed):
@@ -102,4 +105,5 @@ def test_a_board_that_lived_through_changes_answers_like_a_new_one() -> None:
                     board.take(name, request.gres.times(answer.pods_per_node), cpus=1)
             else:
                 name = rng.choice(list(board.nodes))
-                board.give(name, {"h100": board.nodes[name].busy_gpus})
+                node = board.nodes[name]
+                board.put(replace(node, gpus={"h100": node.gpus["h100"] + node.busy_gpus}, busy_gpus=0))
