@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge.accounting.devicemap import DeviceMap, build_device_map, tracked_types
 from bridge.accounting.ledger import Ledger, build_ledger
@@ -31,9 +31,30 @@ class FleetNode:
     @property
     def is_usable(self) -> bool:
         """True when new gangs may be placed here (a node that only waits for an epilog included)."""
-        closed = self.slurm.states - {_COMPLETING}
-        open_to_slurm = SlurmNode(name=self.slurm.name, states=closed).is_schedulable
-        return self.map is not None and open_to_slurm and self.kube.ready and not self.kube.unschedulable
+        return not self.closed
+
+    @property
+    def closed(self) -> str:
+        """Why no new gang may be placed here, in one word for people; empty for a usable node."""
+        states = self.slurm.states - {_COMPLETING}
+        if not SlurmNode(name=self.slurm.name, states=states).is_schedulable:
+            return next((word for state, word in _CLOSED.items() if state in states), "closed in Slurm")
+        if self.map is None:
+            return "without device map"
+        if self.kube.unschedulable:
+            return "cordoned"
+        return "" if self.kube.ready else "not ready in Kubernetes"
+
+
+_CLOSED = {
+    "DOWN": "down",
+    "NOT_RESPONDING": "not responding",
+    "DRAIN": "drained",
+    "DRAINED": "drained",
+    "DRAINING": "drained",
+    "MAINT": "in maintenance",
+    "MAINTENANCE": "in maintenance",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +70,15 @@ class FleetView:
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
 
     def timeline(self, partition: str) -> Timeline:
-        """Return the timeline of the usable nodes of ``partition``."""
-        names = [name for name, node in self.nodes.items() if node.is_usable and partition in node.slurm.partitions]
+        """Return the timeline of ``partition``; closed nodes of it give nothing and are there to be explained."""
+        names = [name for name, node in self.nodes.items() if partition in node.slurm.partitions]
+        closed = {name: node.closed for name in names if (node := self.nodes[name]).closed}
+        shut = {name: _shut(self.total[name], why) for name, why in closed.items()}
         return Timeline(
             now=self.now,
-            free={name: self.free[name] for name in names},
-            total={name: self.total[name] for name in names},
+            levels=self.fleet.levels,
+            free={name: shut.get(name, self.free[name]) for name in names},
+            total={name: shut.get(name, self.total[name]) for name in names},
             completing=frozenset(name for name in names if _COMPLETING in self.nodes[name].slurm.states),
             ends=tuple(job for _, job in sorted(self.slurm.jobs.items()) if job.holds_devices and job.gres),
         )
@@ -94,17 +118,24 @@ def _join_node(fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode, pools: Iterab
     return FleetNode(slurm=slurm, kube=kube, domains=domains, map=map_, problem=problem)
 
 
+def _shut(node: NodeCapacity, why: str) -> NodeCapacity:
+    """Return a closed node: it has devices, and nobody gets them."""
+    return replace(node, gpus=dict.fromkeys(node.gpus, 0), busy_gpus=sum(node.gpus.values()), closed=why)
+
+
 def _capacity(node: FleetNode, used: set[int] | None) -> NodeCapacity:
     """Return what is free, or with ``used`` None what there is in all."""
-    gpus: dict[str, int] = {}
-    for index, type_ in tracked_types(node.slurm).items():
+    types = tracked_types(node.slurm)
+    gpus = dict.fromkeys(types.values(), 0)
+    for index, type_ in types.items():
         if used is None or index not in used:
-            gpus[type_] = gpus.get(type_, 0) + 1
+            gpus[type_] += 1
     slurm = node.slurm
     busy_cpus, busy_memory = (0, 0) if used is None else (slurm.cpus_allocated, slurm.memory_allocated_mib)
     return NodeCapacity(
         name=slurm.name,
         gpus=gpus,
+        busy_gpus=len(used or ()),
         cpus=slurm.cpus - busy_cpus,
         memory_mib=slurm.memory_mib - busy_memory,
         domains=node.domains,

@@ -73,14 +73,12 @@ def _queue(
     observed: Observed, accepted: Accepted, context: Context, view: FleetView, timelines: dict[str, Timeline]
 ) -> Decision:
     partition = accepted.queue.partition
-    timeline = timelines[partition] if partition in timelines else view.timeline(partition)
+    if partition not in timelines:
+        timelines[partition] = view.timeline(partition)
+    timeline = timelines[partition]
     is_held_back = max(context.not_before.get(observed.gang.uid, 0), end.retry_at(observed.gang)) > context.now
     if observed.hold is not None:
-        decision, timelines[partition] = start.wait(
-            observed, observed.hold, accepted, view, timeline, may_move=not is_held_back
-        )
-    elif is_held_back:
+        return start.wait(observed, observed.hold, accepted, view, timeline, may_move=not is_held_back)
+    if is_held_back:
         return Decision(gang=observed.gang)
-    else:
-        decision, timelines[partition] = start.submit(observed, accepted, view, timeline)
-    return decision
+    return start.submit(observed, accepted, view, timeline)

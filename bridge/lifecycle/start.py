@@ -31,27 +31,27 @@ from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import HoldRequest, Marker
 from bridge.model.kube import ClaimView, PodPhase, PodView
 from bridge.model.slurm import JobState, SlurmJob
-from bridge.placement.request import Placed, Unplaceable
-from bridge.placement.search import count_domains, place, rank_key
-from bridge.queue.timeline import NEVER, Timeline
+from bridge.placement.request import Placed, Request, Unplaceable
+from bridge.placement.tree import count_domains, rank_key
+from bridge.queue.timeline import NEVER, Pin, Timeline
 
 REPIN_AFTER_S = 3
 """A pending hold is left alone for so long: Slurm may be about to start it."""
 
 
-def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Timeline) -> tuple[Decision, Timeline]:
-    """Pin the gang to the earliest nodes and submit its hold; return the timeline with them taken."""
+def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Timeline) -> Decision:
+    """Pin the gang to the earliest nodes, take them on the timeline, and submit the hold."""
     gang = observed.gang
     pin = timeline.earliest(accepted.request)
     if isinstance(pin, Unplaceable):
-        status = set_condition(gang.status, ConditionType.ACCEPTED, True, str(pin.shortage), pin.message, now=view.now)
-        return Decision(gang=gang, status=status), timeline
+        status = set_condition(gang.status, ConditionType.ACCEPTED, False, str(pin.shortage), pin.message, now=view.now)
+        return Decision(gang=gang, status=status)
     request = hold_request(gang, accepted, pin.placed, view)
     first: list[Action] = [] if gang.has_finalizer else [AddFinalizer(gang=gang)]
     dry: list[Action] = [] if gang.status.is_true(ConditionType.ACCEPTED) else [DryRunPod(gang=gang)]
     stages = tuple(stage for stage in (first, dry, [SubmitHold(gang=gang, request=request)]) if stage)
-    reserved = timeline.reserve(pin.placed, accepted.request, _pseudo_job(request, max(pin.free_at, view.now)))
-    return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view.now)), reserved
+    timeline.reserve(pin.placed, accepted.request, _pseudo_job(request, max(pin.free_at, view.now)))
+    return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view.now))
 
 
 def hold_request(gang: Gang, accepted: Accepted, placed: Placed, view: FleetView) -> HoldRequest:
@@ -76,36 +76,39 @@ def hold_request(gang: Gang, accepted: Accepted, placed: Placed, view: FleetView
 
 def wait(
     observed: Observed, hold: SlurmJob, accepted: Accepted, view: FleetView, timeline: Timeline, *, may_move: bool
-) -> tuple[Decision, Timeline]:
-    """Report why the pending hold waits; move its pin when the gang fits elsewhere now."""
+) -> Decision:
+    """Report why the pending hold waits; move its pin when the gang fits elsewhere now, or a pinned node is lost."""
     gang = observed.gang
     pinned = hold.required_nodes
-    here = [timeline.free[name] for name in pinned if name in timeline.free]
-    blocked: Unplaceable | None = None
     width = max(1, accepted.request.pods // max(1, len(pinned)))
-    placed = Placed(nodes=pinned, pods_per_node=width, domains=_counts(view, pinned))
-    stages: tuple[list[Action], ...] = ()
     # A pin moves, but the hold keeps its shape: as many nodes, as many pods on each.
     shape = replace(accepted.request, pods_per_node=width)
-    is_free = isinstance(place(shape, here), Placed)
-    if not is_free and view.now - (hold.submit_time or 0) >= REPIN_AFTER_S:
-        found = timeline.earliest(shape)
-        if isinstance(found, Unplaceable):
-            blocked = found
-        else:
-            blocked = found.blocked
-            lost = len(here) < len(pinned)
-            if may_move and (lost or found.blocked is None) and set(found.placed.nodes) != set(pinned):
-                stages = ([RepinHold(gang=gang, job_id=hold.job_id, nodes=found.placed.nodes)],)
-                placed = found.placed
-    status = replace(
-        _queued(gang, placed, blocked, view.now, slurm_reason=hold.reason), estimated_start_time=hold.start_time
-    )
-    request = hold_request(gang, accepted, placed, view) if all(name in view.nodes for name in placed.nodes) else None
-    if request is None:
-        return Decision(gang=gang, stages=stages, status=status), timeline
-    reserved = timeline.reserve(placed, accepted.request, _pseudo_job(request, hold.start_time or view.now))
-    return Decision(gang=gang, stages=stages, status=status), reserved
+    placed = Placed(nodes=pinned, pods_per_node=width, domains=_counts(view, pinned))
+    better, blocked = None, None
+    if not timeline.is_free(pinned, shape, width) and view.now - (hold.submit_time or 0) >= REPIN_AFTER_S:
+        better, blocked = _better_pin(pinned, shape, view, timeline)
+    stages: tuple[list[Action], ...] = ()
+    if may_move and better is not None and set(better.nodes) != set(pinned):
+        stages = ([RepinHold(gang=gang, job_id=hold.job_id, nodes=better.nodes)],)
+        placed = better
+    status = _queued(gang, placed, blocked, view.now, slurm_reason=hold.reason)
+    if all(name in view.nodes for name in placed.nodes):
+        request = hold_request(gang, accepted, placed, view)
+        timeline.reserve(placed, accepted.request, _pseudo_job(request, hold.start_time or view.now))
+    return Decision(gang=gang, stages=stages, status=replace(status, estimated_start_time=hold.start_time))
+
+
+def _better_pin(
+    pinned: tuple[str, ...], shape: Request, view: FleetView, timeline: Timeline
+) -> tuple[Placed | None, Unplaceable | None]:
+    """Return a better pin, if there is one, and what keeps the gang from starting this moment."""
+    now = timeline.fits_now(shape)
+    if isinstance(now, Placed):
+        return now, None
+    if all(name in view.nodes and view.nodes[name].is_usable for name in pinned):
+        return None, now
+    found = timeline.earliest(shape)
+    return (found.placed, now) if isinstance(found, Pin) else (None, found)
 
 
 def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
@@ -285,7 +288,7 @@ def _describe(view: FleetView, nodes: tuple[str, ...]) -> str:
 
 
 def _counts(view: FleetView, nodes: tuple[str, ...]) -> Mapping[str, int]:
-    known = [view.nodes[name].domains for name in nodes if name in view.nodes]
+    known = {name: view.nodes[name].domains for name in nodes if name in view.nodes}
     return count_domains(view.fleet.levels, known)
 
 

@@ -1,75 +1,72 @@
-"""Why a gang fits nowhere: which constraint, where it comes nearest, what it lacks there, what would help."""
+"""Why a gang fits nowhere: which constraint, where it comes nearest, what it lacks there."""
 
 from __future__ import annotations
 
 from bridge.placement.board import Board, Shape
 from bridge.placement.request import Request, Shortage, Unplaceable
 from bridge.placement.tree import FLEET
+from bridge.placement.weights import weights_for
+from bridge.placement.width import solver_for, widths
 
 
 def explain(board: Board, request: Request) -> Unplaceable:
     """Return why ``request`` has no placement on ``board``; the numbers are of the width that comes nearest."""
-    from bridge.placement.search import widths  # noqa: PLC0415 - the search explains its own failures
-
     possible = widths(request, board.widest(request))
     if not possible:
         return _no_width(board, request)
     width = max(possible, key=lambda width: (board.counts(Shape.of(request, width)).able[FLEET] * width, width))
-    need = request.pods // width
-    able = board.counts(Shape.of(request, width)).able
-    each = f"{width * request.gres.count} free {_kind(request)}"
-    if able[FLEET] < need:
-        where = _inventory(board, able, FLEET)
-        return Unplaceable(
-            shortage=Shortage.INSUFFICIENT_DEVICES,
-            message=f"needs {need} nodes with {each} each, {able[FLEET]} of {len(board.nodes)} have them{where}",
-            has=able[FLEET],
-            needs=need,
-        )
-    return _no_domain(board, request, width, each)
+    if board.counts(Shape.of(request, width)).able[FLEET] * width < request.pods:
+        return _too_few_nodes(board, request, width)
+    return _no_domain(board, request, width)
 
 
 def _no_width(board: Board, request: Request) -> Unplaceable:
     most, count = board.largest(request.gres.type), request.gres.count
     if most < count:
-        message = f"a pod needs {count} {_kind(request)} on one node, the largest node has {most}"
+        message = f"{_pods(request)} need {count} {_kind(request)} on one node; the largest node has {most}"
         return Unplaceable(shortage=Shortage.INSUFFICIENT_DEVICES, message=message, has=most, needs=count)
-    parts = [f"{request.pods} pods"]
-    if request.pods_per_node:
-        parts.append(f"{request.pods_per_node} on each node")
-    if request.segment:
-        parts.append(f"segments of {request.segment.size}")
-    message = f"{', '.join(parts)}: cannot be divided evenly over nodes of at most {most // count} pods"
+    wishes = [f"{request.pods_per_node} on each node"] if request.pods_per_node else []
+    wishes += [f"in segments of {request.segment.size}"] if request.segment else []
+    message = f"{_pods(request)}, {', '.join(wishes)}: cannot be divided so over nodes of at most {most // count} pods"
     return Unplaceable(shortage=Shortage.UNEVEN_SPLIT, message=message, has=most // count, needs=request.pods)
 
 
-def _no_domain(board: Board, request: Request, width: int, each: str) -> Unplaceable:
-    from bridge.placement.search import solver_for  # noqa: PLC0415 - as above
-    from bridge.placement.weights import weights_for  # noqa: PLC0415
+def _too_few_nodes(board: Board, request: Request, width: int) -> Unplaceable:
+    need, able = request.pods // width, board.counts(Shape.of(request, width)).able
+    message = f"{_need(request, width)}; {able[FLEET]} of {len(board.nodes)} have them{_others(board, able, FLEET)}"
+    room = sum(node.pods(request) for name, node in board.nodes.items() if name not in request.exclude)
+    shortage = Shortage.INSUFFICIENT_DEVICES
+    if room >= request.pods:
+        shortage = Shortage.UNEVEN_SPLIT
+        message += f"; there is room for {room} pods, but not for equally many on each node"
+    return Unplaceable(shortage=shortage, message=message, has=able[FLEET], needs=need)
 
-    solver = solver_for(board, request, width, weights_for(request, board))
-    tree = board.tree
+
+def _no_domain(board: Board, request: Request, width: int) -> Unplaceable:
+    solver, tree = solver_for(board, request, width, weights_for(request, board)), board.tree
+    level = request.required_level or ""
     tops = solver.tops()
     if not tops:
-        message = f"no node has a domain of level {request.required_level}"
-        return Unplaceable(shortage=Shortage.NO_DOMAIN_FITS, message=message, level=request.required_level or "")
+        message = f"no node has a domain of level {level}"
+        return Unplaceable(shortage=Shortage.NO_DOMAIN_FITS, message=message, level=level)
     best = max(tops, key=solver.units.__getitem__)
     depth = tree.depths[best]
     need, has = solver.task.units(depth), solver.units[best]
+    able = board.counts(Shape.of(request, width)).able
+    where = f" in one {level}; {tree.paths[best]} has most: {has}" if level else f"; the fleet has {has}"
+    others = _others(board, able, best)
     if request.segment and depth <= solver.task.segment_depth:
-        unit = f"segments of {solver.task.unit} nodes in one {request.segment.level}"
+        parts = f"{need} segments of {solver.task.unit} nodes in one {request.segment.level}"
+        message = f"{_pods(request)} need {parts} each{where}{others}"
         shortage, level = Shortage.NO_SEGMENT_FITS, request.segment.level
     else:
-        unit, shortage, level = "nodes", Shortage.NO_DOMAIN_FITS, request.required_level or ""
-    able = board.counts(Shape.of(request, width)).able
-    within = f" in one {request.required_level}; {tree.paths[best]} has most," if request.required_level else ";"
-    where = _inventory(board, able, best)
-    message = f"needs {need} {unit} with {each} each{within} {has}{where}"
+        message = f"{_need(request, width)}{where}{others}"
+        shortage = Shortage.NO_DOMAIN_FITS
     return Unplaceable(shortage=shortage, message=message, level=level, domain=tree.paths[best], has=has, needs=need)
 
 
-def _inventory(board: Board, able: list[int], domain: int) -> str:
-    """Return what the other nodes of a domain are: ``: 3 in use, 2 drained``."""
+def _others(board: Board, able: list[int], domain: int) -> str:
+    """Return what the nodes of a domain are that are not able: `` (3 in use, 2 drained)``."""
     nodes = [node for node in board.nodes.values() if domain == FLEET or _is_in(board, node.name, domain)]
     closed: dict[str, int] = {}
     for node in nodes:
@@ -78,12 +75,21 @@ def _inventory(board: Board, able: list[int], domain: int) -> str:
     busy = len(nodes) - able[domain] - sum(closed.values())
     parts = [f"{busy} in use"] if busy else []
     parts += [f"{count} {why}" for why, count in sorted(closed.items())]
-    return f" (the others: {', '.join(parts)})" if parts else ""
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _is_in(board: Board, name: str, domain: int) -> bool:
     tree = board.tree
     return tree.ancestor(tree.home[name], tree.depths[domain]) == domain
+
+
+def _need(request: Request, width: int) -> str:
+    nodes, devices = request.pods // width, width * request.gres.count
+    return f"{_pods(request)} need {nodes} node{'' if nodes == 1 else 's'} with {devices} free {_kind(request)} each"
+
+
+def _pods(request: Request) -> str:
+    return f"{request.pods} pod{'' if request.pods == 1 else 's'} of {request.gres}"
 
 
 def _kind(request: Request) -> str:

@@ -88,9 +88,9 @@ class Solver:
         tree, within = self._tree, self.task.within
         depth = tree.depths[within]
         if self.task.required_depth <= depth:
-            return [within] if not self.task.required_depth or self._is_named(within) else []
+            return [within] if not self.task.required_depth or tree.named[within] else []
         wanted = tree.at(self.task.required_depth)
-        return [domain for domain in wanted if self._is_named(domain) and tree.ancestor(domain, depth) == within]
+        return [domain for domain in wanted if tree.named[domain] and tree.ancestor(domain, depth) == within]
 
     def candidates(self) -> list[int]:
         """Return domains one of which holds the whole gang in the best solution.
@@ -141,13 +141,6 @@ class Solver:
             steps[domain] = next(count for count, total in enumerate(accumulate(sizes), 1) if total >= need)
         fewest = min(steps.values())
         return [domain for domain in found if steps[domain] == fewest]
-
-    def _is_named(self, domain: int) -> bool:
-        while domain != FLEET:
-            if not self._tree.named[domain]:
-                return False
-            domain = self._tree.parents[domain]
-        return True
 
     def _table(self, domain: int) -> Table:
         known = self._counts.tables[domain]

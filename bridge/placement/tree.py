@@ -17,7 +17,7 @@ class Tree:
     """``parents``, ``depths``, ``paths`` and ``children`` are by domain number; ``members`` names the nodes of a finest
     domain in rank order, ``home`` is a node's finest domain. ``levels`` are coarse to fine.
 
-    A node without a domain at some level stands alone in one without a name: ``named`` is False for it.
+    ``named`` is False for a domain that has no name of its own (see ``domain_keys``).
     """
 
     levels: tuple[str, ...]
@@ -49,10 +49,10 @@ def build_tree(levels: Sequence[str], domains: Mapping[str, Sequence[str]]) -> T
 def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], ...]) -> Tree:
     """Build the tree. Remembered: a fleet's topology is the same in nearly every cycle."""
     root = _Branch(path="", named=True)
-    for node, paths in sorted(domains, key=lambda item: natural_key(item[0])):
+    # In rank order a domain's nodes are neighbours, so branches come in rank order too.
+    for node, paths in sorted(domains, key=lambda item: rank_key(item[1], item[0])):
         branch = root
-        for path in paths[: len(levels)]:
-            key = path or f"{branch.path}/~{node}"
+        for path, key in zip(paths[: len(levels)], domain_keys(paths[: len(levels)], node), strict=True):
             branch = branch.below.setdefault(key, _Branch(path=key, named=bool(path)))
         branch.nodes.append(node)
     rows: list[tuple[_Branch, int, int]] = []
@@ -62,8 +62,7 @@ def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], 
         own = len(rows)
         rows.append((branch, parent, depth))
         children.append([])
-        for key in sorted(branch.below, key=natural_key):
-            children[own].append(number(branch.below[key], own, depth + 1))
+        children[own] = [number(below, own, depth + 1) for below in branch.below.values()]
         return own
 
     number(root, -1, 0)
@@ -77,6 +76,30 @@ def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], 
         named=tuple(branch.named for branch, _, _ in rows),
         home={node: number for number, (branch, _, _) in enumerate(rows) for node in branch.nodes},
     )
+
+
+def domain_keys(paths: Sequence[str], node: str) -> tuple[str, ...]:
+    """Return what tells a node's domains apart at every level.
+
+    A domain without a name is as large as the first named one within it, at least the node: nothing says more.
+    """
+    keys: list[str] = []
+    inner = node
+    for path in reversed(paths):
+        inner = path or inner
+        keys.append(inner)
+    return tuple(reversed(keys))
+
+
+def rank_key(domains: Sequence[str], name: str) -> tuple[object, ...]:
+    """Return the sort key of a node in rank order: depth first through the levels, then by name."""
+    return (*(natural_key(domain) for domain in domains), natural_key(name))
+
+
+def count_domains(levels: Sequence[str], nodes: Mapping[str, Sequence[str]]) -> Mapping[str, int]:
+    """Return how many domains of each level the nodes (with their paths) touch."""
+    keys = [domain_keys(paths, name) for name, paths in nodes.items()]
+    return {level: len({found[depth] for found in keys}) for depth, level in enumerate(levels)}
 
 
 class _Branch:

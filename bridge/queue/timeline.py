@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from bridge.accounting.devicemap import GPU
 from bridge.model.slurm import SlurmJob
+from bridge.placement.board import Board, Shape
 from bridge.placement.request import NodeCapacity, Placed, Request, Unplaceable
-from bridge.placement.search import place
+from bridge.placement.search import place_on
 
 NEVER = 1 << 62
 
@@ -22,69 +23,79 @@ class Pin:
     blocked: Unplaceable | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What each node can give now and later.
+    """What each node of a partition can give now and later; scratch state of one cycle.
 
     ``free`` is what nodes give this moment and ``total`` what they have; ``completing`` nodes take no job until their
-    epilog is done. ``ends`` are the jobs that give something back, reservations of pending pins among them.
+    epilog is done. ``ends`` are the jobs that give something back; ``reserve`` adds the ones that are about to be.
     """
 
-    now: int
-    free: Mapping[str, NodeCapacity]
-    total: Mapping[str, NodeCapacity]
-    completing: frozenset[str] = frozenset()
-    ends: Sequence[SlurmJob] = ()
+    def __init__(
+        self,
+        *,
+        now: int,
+        free: Mapping[str, NodeCapacity],
+        total: Mapping[str, NodeCapacity],
+        levels: Sequence[str] = (),
+        completing: frozenset[str] = frozenset(),
+        ends: Sequence[SlurmJob] = (),
+    ) -> None:
+        self.now = now
+        self.board = Board(free.values(), levels)
+        self._total = total
+        self._completing = completing
+        self._ends = list(ends)
+
+    def fits_now(self, request: Request) -> Placed | Unplaceable:
+        """Return where ``request`` fits this moment."""
+        return place_on(self.board, replace(request, exclude=request.exclude | self._completing))
+
+    def is_free(self, nodes: Sequence[str], request: Request, width: int) -> bool:
+        """Return whether each of ``nodes`` takes ``width`` pods of ``request``, at least when its epilog is done."""
+        shape = Shape.of(request, width)
+        return all(name in self.board.nodes and self.board.fits(name, shape) for name in nodes)
 
     def earliest(self, request: Request) -> Pin | Unplaceable:
         """Return the first moment at which ``request`` fits, and where; Unplaceable when it never does."""
-        first = place(request, [node for name, node in self.free.items() if name not in self.completing])
+        first = self.fits_now(request)
         if isinstance(first, Placed):
             return Pin(placed=first, free_at=self.now)
-        capacity = dict(self.free)
-        answer = place(request, capacity.values())
-        for end, jobs in _by_end(self.ends, self.now):
+        undo: list[NodeCapacity] = []
+        answer, free_at = place_on(self.board, request), self.now
+        for end, jobs in _by_end(self._ends, self.now):
             if isinstance(answer, Placed):
                 break
-            for job in jobs:
-                self._release(capacity, job)
-            answer = place(request, capacity.values())
-            if isinstance(answer, Placed):
-                return Pin(placed=answer, free_at=end, blocked=first)
-        return Pin(placed=answer, free_at=self.now, blocked=first) if isinstance(answer, Placed) else answer
+            undo += [self._release(name, job) for job in jobs for name in job.gres if name in self.board.nodes]
+            answer, free_at = place_on(self.board, request), end
+        for node in reversed(undo):
+            self.board.put(node)
+        return Pin(placed=answer, free_at=free_at, blocked=first) if isinstance(answer, Placed) else answer
 
-    def reserve(self, placed: Placed, request: Request, job: SlurmJob) -> Timeline:
-        """Return the timeline with ``placed`` taken by ``request`` until ``job`` ends."""
-        free = dict(self.free)
+    def reserve(self, placed: Placed, request: Request, job: SlurmJob) -> None:
+        """Take what ``request`` needs on the nodes of ``placed`` until ``job`` ends."""
+        width = placed.pods_per_node
+        cpus, memory_mib = width * request.cpus_per_pod, width * request.memory_mib_per_pod
         for name in placed.nodes:
-            if name in free:
-                free[name] = _take(free[name], job, request, placed.pods_per_node)
-        return replace(self, free=free, ends=(*self.ends, job))
+            if name in self.board.nodes:
+                self.board.take(name, request.gres.times(width), cpus=cpus, memory_mib=memory_mib)
+        self._ends.append(job)
 
-    def _release(self, capacity: dict[str, NodeCapacity], job: SlurmJob) -> None:
-        """Give back what ``job`` holds. A job record has no CPUs and memory by node: the node's total bounds them."""
-        for name, held in job.gres.items():
-            if name not in capacity:
-                continue
-            gpus, total = dict(capacity[name].gpus), self.total[name]
-            for gres in held:
-                if gres.name == GPU:
-                    # Devices without an index never counted as used: there is not more than there is.
-                    back = gpus.get(gres.type, 0) + gres.count
-                    gpus[gres.type] = min(back, total.gpus.get(gres.type, 0))
-            capacity[name] = replace(capacity[name], gpus=gpus, cpus=total.cpus, memory_mib=total.memory_mib)
+    def _release(self, name: str, job: SlurmJob) -> NodeCapacity:
+        """Give back what ``job`` holds on a node, and return what the node gave before.
 
-
-def _take(node: NodeCapacity, job: SlurmJob, request: Request, pods: int) -> NodeCapacity:
-    gpus = dict(node.gpus)
-    for gres in job.gres.get(node.name, ()):
-        gpus[gres.type] = gpus.get(gres.type, 0) - gres.count
-    return replace(
-        node,
-        gpus=gpus,
-        cpus=node.cpus - pods * request.cpus_per_pod,
-        memory_mib=node.memory_mib - pods * request.memory_mib_per_pod,
-    )
+        A job record has no CPUs and memory by node: the node's total bounds them. Devices without an index never
+        counted as used: there is not more than there is.
+        """
+        node, total = self.board.nodes[name], self._total[name]
+        gpus, busy = dict(node.gpus), node.busy_gpus
+        for gres in job.gres[name]:
+            if gres.name == GPU:
+                before = gpus.get(gres.type, 0)
+                gpus[gres.type] = min(before + gres.count, total.gpus.get(gres.type, 0))
+                busy -= gpus[gres.type] - before
+        return self.board.put(
+            replace(node, gpus=gpus, busy_gpus=max(0, busy), cpus=total.cpus, memory_mib=total.memory_mib)
+        )
 
 
 def _by_end(jobs: Sequence[SlurmJob], now: int) -> list[tuple[int, list[SlurmJob]]]:

@@ -127,8 +127,8 @@ def test_a_gang_that_never_fits_is_told_why_and_asks_slurm_for_nothing():
     apply(place, owner)
     place.run()
     status = place.status(owner)
-    assert (status.phase, status.reason) == (Phase.QUEUED, "InsufficientDevices")
-    assert "2 pods of gpu:h100:8 need 2 places, 1 are free" in status.message
+    assert (status.phase, status.reason) == (Phase.PENDING, "InsufficientDevices")
+    assert "2 pods of gpu:h100:8 need 2 nodes with 8 free gpu:h100 each; 1 of 1 have them" in status.message
     assert not place.slurm.jobs
 
 

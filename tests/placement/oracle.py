@@ -30,8 +30,8 @@ def is_valid(request: Request, nodes: Sequence[NodeCapacity], chosen: Sequence[N
         return False
     if request.required_level:
         depth = request.levels.index(request.required_level)
-        places = {node.domains[: depth + 1] for node in chosen}
-        if len(places) > 1 or not all(places.pop()):
+        places = {node.domains[depth] for node in chosen}
+        if len(places) > 1 or not places.pop():
             return False
     return _segments_hold(request, chosen, width)
 
@@ -76,9 +76,9 @@ def _segments_hold(request: Request, chosen: Sequence[NodeCapacity], width: int)
     return all(places.count(place) % (size // width) == 0 for place in places)
 
 
-def _place(node: NodeCapacity, level: int) -> tuple[str, ...]:
-    """Return the node's domain as a path, in which a level without a name is the node's own."""
-    return tuple(domain or f"~{node.name}" for domain in node.domains[: level + 1])
+def _place(node: NodeCapacity, level: int) -> str:
+    """Return the node's domain; one without a name is no larger than the named one within it, or the node."""
+    return next((domain for domain in node.domains[max(level, 0) :] if domain), node.name) if level >= 0 else ""
 
 
 def _fits(node: NodeCapacity, request: Request, width: int) -> bool:

@@ -29,7 +29,7 @@ def random_fleet(rng: random.Random) -> list[NodeCapacity]:
                 busy = rng.choice([0, 0, 0, total, rng.randint(0, total)])
                 domains = (f"s{spine}", f"s{spine}/r{rack}")
                 if rng.random() < 0.05:
-                    domains = rng.choice([("", ""), (f"s{spine}", "")])
+                    domains = rng.choice([("", ""), (f"s{spine}", ""), ("", f"/r{rack}")])
                 nodes.append(
                     NodeCapacity(
                         name=f"n{spine}{rack}{number}",
@@ -86,7 +86,7 @@ def test_every_placement_is_as_good_as_the_best_of_all(seed: int) -> None:
         chosen = [by_name[name] for name in answer.nodes]
         assert is_valid(request, nodes, chosen, answer.pods_per_node), (request, nodes, answer)
         assert objective(request, nodes, chosen, answer.pods_per_node) == best, (request, nodes, answer)
-    assert feasible > CASES // 5
+    assert feasible > CASES // 8
 
 
 def test_a_board_that_lived_through_changes_answers_like_a_new_one() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from bridge.accounting.gres import parse_gres_request
 from bridge.placement.request import NodeCapacity, Placed, Request, Shortage, Unplaceable
-from bridge.placement.search import count_domains, place
+from bridge.placement.search import place
+from bridge.placement.tree import count_domains
 
 LEVELS = ("spine", "rack")
 
@@ -72,14 +73,11 @@ def test_a_node_outside_the_topology_never_counts_as_near_another():
     assert place(request(2), fleet).domains == {"spine": 1, "rack": 2}
 
 
-def test_a_preferred_level_starts_the_search_there():
-    fleet = [room("n1", 2, rack="r1"), room("n2", 1, rack="r2"), room("n3", 1, rack="r3")]
-    spread = [room("n4", 1, spine="s2", rack="r4"), room("n5", 1, spine="s2", rack="r5")]
-    packed = place(request(2), fleet + spread)
-    at_spine = place(request(2, preferred_level="spine"), fleet + spread)
-    assert packed.nodes == ("n1",)
-    assert {name: at_spine.domains[name] for name in ("spine",)} == {"spine": 1}
-    assert at_spine.nodes == ("n4", "n5"), "the spine that the gang fills best"
+def test_a_preferred_level_weighs_more_than_a_coarser_one():
+    near = [room("n1", 1, rack="r1"), room("n2", 1, rack="r2"), room("n3", 1, rack="r3")]
+    apart = [room("n4", 1, spine="s2", rack="r4"), room("n5", 1, spine="s2", rack="r4")]
+    assert place(request(3), near + apart).domains == {"spine": 1, "rack": 3}
+    assert place(request(3, preferred_level="rack"), near + apart).domains == {"spine": 2, "rack": 2}
 
 
 def test_a_preference_that_cannot_be_met_does_not_stop_the_gang():
@@ -117,24 +115,30 @@ def test_a_request_without_type_takes_one_type_for_a_pod():
             request(4, "gpu:h100:2"),
             [room("n1", 5)],
             Shortage.INSUFFICIENT_DEVICES,
-            ["4 pods of gpu:h100:2", "2 are free"],
+            ["4 pods of gpu:h100:2 need 2 nodes with 4 free gpu:h100 each", "1 of 1 have them"],
             id="too few devices",
         ),
         pytest.param(
             request(4, required_level="rack"),
             [room("n1", 3), room("n2", 3, rack="r2")],
             Shortage.NO_DOMAIN_FITS,
-            ["4 pods", "one rack", "room for 3"],
+            ["4 pods", "in one rack", "has most: 1"],
             id="no domain",
         ),
         pytest.param(
             request(5),
             [room("n1", 4), room("n2", 4)],
             Shortage.UNEVEN_SPLIT,
-            ["5 pods", "8 places"],
+            ["5 pods", "room for 8 pods"],
             id="uneven",
         ),
-        pytest.param(request(1), [], Shortage.INSUFFICIENT_DEVICES, ["1 pods", "0 are free"], id="no nodes"),
+        pytest.param(
+            request(1),
+            [],
+            Shortage.INSUFFICIENT_DEVICES,
+            ["1 pod of gpu:h100:1", "the largest node has 0"],
+            id="no nodes",
+        ),
     ],
 )
 def test_the_explanation_names_the_numbers(asked, fleet, shortage, words):
@@ -157,4 +161,10 @@ def test_a_placement_describes_itself_in_counts(nodes, domains, text):
 
 
 def test_every_node_without_a_domain_counts_as_one_of_its_own():
-    assert count_domains(LEVELS, [("s1", "s1/r1"), ("s1", ""), ("s1", "")]) == {"spine": 1, "rack": 3}
+    nodes = {"n1": ("s1", "s1/r1"), "n2": ("s1", ""), "n3": ("s1", "")}
+    assert count_domains(LEVELS, nodes) == {"spine": 1, "rack": 3}
+
+
+def test_a_domain_without_a_name_is_as_large_as_the_named_one_in_it():
+    nodes = {"n1": ("", "/r1"), "n2": ("", "/r1"), "n3": ("", "/r2")}
+    assert count_domains(LEVELS, nodes) == {"spine": 2, "rack": 2}
