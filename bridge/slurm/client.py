@@ -34,7 +34,7 @@ class Deadlines:
     """Seconds until a call is given up and the worker is killed."""
 
     start: float = 20.0
-    read: float = 30.0
+    read: float = 15.0
     write: float = 10.0
 
 
