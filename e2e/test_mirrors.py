@@ -63,8 +63,7 @@ def test_every_running_task_of_an_array_shows_its_devices() -> None:
     audit.assert_sound()
 
 
-@pytest.mark.parametrize("user", ["alice", "bob", "admin"])
-def test_nobody_can_edit_or_delete_a_mirror_or_its_claims(user: str) -> None:
+def test_neither_tenants_nor_the_admin_can_edit_or_delete_a_mirror_or_its_claims() -> None:
     job_id = batch.sbatch(1)
     name = f"slurm-{job_id}"
     eventually(lambda: len(_devices(job_id)) == 1, "the device is shown")
@@ -77,9 +76,10 @@ def test_nobody_can_edit_or_delete_a_mirror_or_its_claims(user: str) -> None:
         ("annotate", "resourceclaim", claim["metadata"]["name"], "mine=yes"),
         ("delete", "resourceclaim", claim["metadata"]["name"], "--wait=false"),
     )
-    for attempt in attempts:
-        with pytest.raises(CommandFailed, match=r"(?i)forbidden|gangbridge alone"):
-            kubectl(*attempt, "-n", MIRRORS, user=user)
+    for user, words in {"alice": "Forbidden", "bob": "Forbidden", "admin": "gangbridge alone"}.items():
+        for attempt in attempts:
+            with pytest.raises(CommandFailed, match=words):
+                kubectl(*attempt, "-n", MIRRORS, user=user)
     assert len(_devices(job_id)) == 1
 
 

@@ -32,14 +32,14 @@ def test_64_gangs_of_4_pods_with_8_gpus_each_start_at_once_on_256_nodes(bridge: 
     apply(
         *(gang.manifest(f"wide-{number}", pods=PODS, gpus=GPUS, queue="ext") for number in range(GANGS)), user="alice"
     )
-    gangs = eventually(_all_running, "all gangs run", within_s=90)
+    eventually(_all_running, "all gangs run", within_s=90, step_s=0.3)
     seconds = time.monotonic() - began
     per_pod = (bridge.writes() - writes) / (GANGS * PODS)
     print(f"{GANGS * PODS} pods of {GANGS} gangs started in {seconds:.1f} s with {per_pod:.2f} writes per pod")
     assert per_pod <= WRITES_PER_POD
 
     _assert_ranks_in_topology_order()
-    assert len(batch.live_jobs()) == len(gangs) == GANGS
+    assert len(batch.live_jobs()) == GANGS
     assert len(audit.claimed()) == NODES * GPUS
     audit.assert_sound()
 
@@ -53,11 +53,10 @@ def _published() -> int:
     return len(listed("resourceslices", namespace=None)) - 4
 
 
-def _all_running() -> list[Object]:
-    gangs = listed("gangjobs")
-    phases = [obj.get("status", {}).get("phase") for obj in gangs]
-    assert phases.count("Running") == GANGS, {phase: phases.count(phase) for phase in set(phases)}
-    return gangs
+def _all_running() -> bool:
+    phases = kubectl("get", "gangjobs", "-n", NAMESPACE, "-o", "jsonpath={.items[*].status.phase}").split()
+    assert phases == ["Running"] * GANGS, {phase: phases.count(phase) for phase in set(phases)}
+    return True
 
 
 def _assert_ranks_in_topology_order() -> None:

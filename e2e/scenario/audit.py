@@ -139,7 +139,7 @@ def assert_nothing_left(*, within_s: float = 15) -> None:
         assert left == [], left[:20]
         return True
 
-    eventually(probe, "nothing is left", within_s=within_s)
+    eventually(probe, "nothing is left", within_s=within_s, step_s=0.2)
 
 
 _known: dict[tuple[str, str], Device] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from e2e.scenario.commands import STATE, CommandFailed, Object, slurm
 from e2e.scenario.eventually import eventually
@@ -79,6 +80,7 @@ def indices(record: Object) -> dict[str, list[int]]:
     return {name: _expand(detail) for name, detail in zip(names, details, strict=bool(details))}
 
 
+@cache
 def nodes(hostlist: str) -> list[str]:
     """Return the nodes of a host list as scontrol expands it."""
     return slurm("scontrol", "show", "hostnames", hostlist).split() if hostlist else []

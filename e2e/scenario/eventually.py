@@ -10,7 +10,7 @@ T = TypeVar("T")
 STEP_S = 0.1
 
 
-def eventually(probe: Callable[[], T], what: str, *, within_s: float = 20) -> T:
+def eventually(probe: Callable[[], T], what: str, *, within_s: float = 20, step_s: float = STEP_S) -> T:
     """Return the first true answer of ``probe``; AssertionError with its last answer after ``within_s`` seconds.
 
     A probe may say no with an AssertionError, whose text is then what is reported.
@@ -28,7 +28,7 @@ def eventually(probe: Callable[[], T], what: str, *, within_s: float = 20) -> T:
             last = answer
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {within_s:g} s: {what}; last seen: {last!r}")
-        time.sleep(STEP_S)
+        time.sleep(step_s)
 
 
 def stays(probe: Callable[[], object], what: str, *, for_s: float) -> None:
