@@ -18,7 +18,6 @@ from bridge.model.duration import parse_time_limit
 from bridge.model.fleet import Mode
 from bridge.model.gang import Condition, GangStatus, HoldStatus, Outcome, Phase
 from operators.kube.resources import FLEETS, GANGJOBS, GANGQUEUES, Resource
-from operators.settings import Adapter
 from tests.kube.builders import gangjob
 from tests.kube.structural import CRDS, fill, problems, schema_of, unknown_fields
 
@@ -127,7 +126,6 @@ def test_gang_status_holds_exactly_what_the_model_has() -> None:
 def test_enums_are_the_models() -> None:
     assert at(GANGJOBS, "status.phase")["enum"] == list(Phase)
     assert at(FLEETS, "spec.mode")["enum"] == list(Mode)
-    assert at(FLEETS, "spec.slurm.adapter")["enum"] == list(Adapter)
 
 
 def test_nothing_is_promised_that_does_not_work_yet() -> None:
