@@ -139,7 +139,7 @@ class Board:
     def take(self, name: str, gres: GresRequest, *, cpus: int = 0, memory_mib: int = 0) -> None:
         """Take devices, CPUs and memory (totals) of a node; more than is free is allowed and leaves it below zero."""
         node = self.nodes[name]
-        type_ = gres.type or max(sorted(node.gpus), key=node.gpus.__getitem__)
+        type_ = gres.type or max(sorted(node.gpus), key=node.gpus.__getitem__, default="")
         gpus = {**node.gpus, type_: node.gpus.get(type_, 0) - gres.count}
         self.put(
             replace(

@@ -90,12 +90,18 @@ class Timeline:
         gpus, busy = dict(node.gpus), node.busy_gpus
         for gres in job.gres[name]:
             if gres.name == GPU:
-                before = gpus.get(gres.type, 0)
-                gpus[gres.type] = min(before + gres.count, total.gpus.get(gres.type, 0))
-                busy -= gpus[gres.type] - before
+                type_ = gres.type or _most_taken(total, gpus)
+                before = gpus.get(type_, 0)
+                gpus[type_] = min(before + gres.count, total.gpus.get(type_, 0))
+                busy -= gpus[type_] - before
         return self.board.put(
             replace(node, gpus=gpus, busy_gpus=max(0, busy), cpus=total.cpus, memory_mib=total.memory_mib)
         )
+
+
+def _most_taken(total: NodeCapacity, gpus: Mapping[str, int]) -> str:
+    """Return the type that a reservation of any type gives back to."""
+    return max(sorted(total.gpus), key=lambda type_: total.gpus[type_] - gpus.get(type_, 0), default="")
 
 
 def _by_end(jobs: Sequence[SlurmJob], now: int) -> list[tuple[int, list[SlurmJob]]]:
