@@ -13,6 +13,7 @@ from typing import Any
 from bridge.errors import SpecError
 from bridge.model.fleet import FleetSpec, Mode
 from bridge.model.gang import Condition, ConditionType, Gang, GangStatus, HoldStatus, Outcome, Result
+from bridge.model.gres import Gres
 from bridge.model.hold import GangKey, Marker
 from bridge.model.kube import ClaimView, PodPhase, PodView
 from bridge.model.slurm import JobState, SlurmJob
@@ -80,7 +81,7 @@ def scene(random: Random, name: str, job_id: int) -> Scene:
     owner = gang(
         name,
         replicas=PODS,
-        gres="gpu:h100:2",
+        gres=random.choice(["gpu:h100:2", "gpu:h100:2", "gpu:2"]),
         pods_per_node=1,
         status=GangStatus(attempt=random.choice([1, 2])),
         max_restarts=random.choice([0, 1]),
@@ -204,9 +205,11 @@ def any_snapshot(seed: int, *, silent: bool | None = None) -> Snapshot:
         claims.append(foreign_claim("theirs", devices(random.choice(NODES), random.sample(range(SIZE), 2))))
     open_states = [("IDLE",), ("MIXED",), ("ALLOCATED",)] * 3
     states = [*open_states, ("DOWN",), ("IDLE", "COMPLETING"), ("IDLE", "DRAIN")]
+    counted = (Gres(name="gpu", type="h100", count=SIZE),)
+    gres = [gpus(range(SIZE))] * 20 + [counted, ()]
     jobs = _apart([*(each for made in scenes for each in made.holds), *users])
     return snapshot(
-        [node(name, count=SIZE, states=random.choice(states)) for name in NODES],
+        [node(name, states=random.choice(states), gres=random.choice(gres)) for name in NODES],
         jobs=jobs,
         silent=random.random() < 0.1 if silent is None else silent,
         fleet=_fleet(random),

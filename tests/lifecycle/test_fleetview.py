@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from bridge.accounting.gres import parse_gres_request
 from bridge.lifecycle.fleetview import join
 from bridge.model.gres import Gres
 from bridge.model.slurm import JobState
-from tests.builders import fleet, job, kube_node, node, pool, snapshot
+from bridge.placement.request import Request, Unplaceable
+from bridge.queue.timeline import Pin
+from tests.builders import LEVELS, fleet, job, kube_node, node, pool, snapshot
 
 
 def test_free_is_what_no_live_job_holds_and_total_what_there_is():
@@ -42,7 +45,8 @@ def test_a_node_is_usable_when_both_worlds_would_take_work_and_its_devices_are_k
     view = join(snapshot([machine], nodes=(kube,), pools=pools))
     assert view.nodes["n1"].is_usable is usable
     assert bool(view.nodes["n1"].problem) is (view.nodes["n1"].map is None)
-    assert list(view.timeline("gpu").free) == (["n1"] if usable else [])
+    asked = Request(pods=1, gres=parse_gres_request("gpu:h100:1"), levels=LEVELS)
+    assert isinstance(view.timeline("gpu").earliest(asked), Pin if usable else Unplaceable)
 
 
 def test_of_two_kubernetes_nodes_that_name_one_slurm_node_the_first_by_name_counts():
@@ -59,9 +63,9 @@ def test_a_node_that_only_one_world_knows_is_not_in_the_fleet():
 def test_a_timeline_has_the_nodes_of_its_partition():
     machines = [node("n1"), node("n2", partitions=frozenset({"other"}))]
     view = join(snapshot(machines))
-    assert list(view.timeline("gpu").free) == ["n1"]
-    assert list(view.timeline("other").free) == ["n2"]
-    assert list(view.timeline("none").free) == []
+    assert list(view.timeline("gpu").board.nodes) == ["n1"]
+    assert list(view.timeline("other").board.nodes) == ["n2"]
+    assert list(view.timeline("none").board.nodes) == []
 
 
 def test_there_is_no_view_while_slurm_or_the_fleet_is_unknown():

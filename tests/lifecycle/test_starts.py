@@ -254,3 +254,13 @@ def test_a_gang_does_not_take_a_node_whose_epilog_runs_while_another_is_free():
     place.run()
     assert place.slurm.jobs[2].pin == ("n2",)
     assert place.status(owner).phase is Phase.RUNNING
+
+
+def test_a_gang_of_any_type_waits_in_slurms_queue_behind_another_one():
+    place = world("n1")
+    place.run()
+    place.slurm.sbatch(gpus=8, time_limit_min=30)
+    first, second = gang("first", replicas=1, gres="gpu:8"), gang("second", replicas=1, gres="gpu:8")
+    apply(place, first, second)
+    place.run()
+    assert [job.pin for job in place.slurm.jobs.values()] == [(), ("n1",), ("n1",)]
