@@ -23,6 +23,7 @@ from bridge.model.gang import (
     Phase,
     Result,
     Role,
+    Segment,
 )
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, Pool, PoolDevice
 from bridge.model.quantity import parse_mib, parse_milli_cpu
@@ -76,13 +77,14 @@ def _gang_spec(spec: Object) -> GangSpec:
     if len(roles) != 1:
         raise SpecError("spec.roles", f"has {len(roles)} roles, one is supported")
     role, topology = roles[0], spec.get("topology") or {}
-    limit = spec.get("timeLimit")
+    limit, segment = spec.get("timeLimit"), topology.get("segment")
     return GangSpec(
         queue=spec["queue"],
         role=_role(role, "spec.roles[0]"),
         time_limit_min=_checked(parse_time_limit, limit, "spec.timeLimit") if limit else None,
         required_level=topology.get("required"),
         preferred_level=topology.get("preferred"),
+        segment=Segment(size=segment["size"], level=segment["level"]) if segment else None,
         max_restarts=(spec.get("failurePolicy") or {}).get("maxRestarts", 0),
     )
 

@@ -93,11 +93,16 @@ def _policy(
 
 
 def _topology(spec: GangSpec, view: FleetView) -> Refused | None:
-    for field, level in (("required", spec.required_level), ("preferred", spec.preferred_level)):
+    segment = spec.segment
+    asked = {"required": spec.required_level, "preferred": spec.preferred_level}
+    for field, level in (asked | {"segment.level": segment.level if segment else None}).items():
         if level is not None and level not in view.fleet.levels:
             known = ", ".join(view.fleet.levels) or "none"
             message = f"spec.topology.{field}: Fleet {view.fleet.name} has no level {level!r} (levels: {known})"
             return Refused(reason=Refusal.UNKNOWN_LEVEL, message=message)
+    if segment is not None and spec.role.replicas % segment.size:
+        message = f"spec.topology.segment.size: {spec.role.replicas} pods do not divide into segments of {segment.size}"
+        return Refused(reason=Refusal.INVALID_SPEC, message=message)
     return None
 
 
@@ -136,5 +141,6 @@ def _accepted(spec: GangSpec, queue: QueueSpec, view: FleetView) -> Accepted:
             levels=view.fleet.levels,
             required_level=spec.required_level,
             preferred_level=spec.preferred_level,
+            segment=spec.segment,
         ),
     )

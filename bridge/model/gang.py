@@ -45,6 +45,14 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """``size`` consecutive ranks share one domain of ``level``: a tensor-parallel group, an NVLink block."""
+
+    size: int
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """A checked GangJob spec. ``time_limit_min`` None takes the queue's default."""
 
@@ -53,6 +61,7 @@ class GangSpec:
     time_limit_min: int | None = None
     required_level: str | None = None
     preferred_level: str | None = None
+    segment: Segment | None = None
     max_restarts: int = 0
 
     @property

@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.model.gang import Segment
 from bridge.model.gres import GresRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """``size`` consecutive ranks share one domain of ``level``: a tensor-parallel group, an NVLink block."""
-
-    size: int
-    level: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """``levels`` are coarse to fine; ``domains`` has, for every node, a path per level that is unique in the fleet
-    (``spine-1/rack-7``), or ``""`` where the source puts the node nowhere. ``problems`` say what the source has wrong and
-    what was made of it; a topology with problems is still usable.
+    (``spine-1/rack-7``), or ``""`` where the source puts the node nowhere. ``problems`` say what the source has wrong
+    and what was made of it; a topology with problems is still usable.
     """
 
     name: str = ""

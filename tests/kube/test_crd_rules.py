@@ -99,7 +99,17 @@ BAD_GANGS = [
     pytest.param("spec.topology.preferred", "", "spec.topology.preferred", "at least 1", id="empty-level"),
     pytest.param("spec.failurePolicy.maxRestarts", -1, "spec.failurePolicy.maxRestarts", "0", id="restarts"),
     pytest.param("spec.origin", "Flux", "spec.origin", "Kubernetes", id="origin"),
-    pytest.param("spec.segment", 2, "spec.segment", "unknown field", id="not-yet"),
+    pytest.param("spec.notice", 2, "spec.notice", "unknown field", id="not-yet"),
+    pytest.param(
+        "spec.topology.segment",
+        {"size": 5, "level": "rack"},
+        "spec.topology.segment.size",
+        "multiple of topology.segment.size",
+        id="segment-remainder",
+    ),
+    pytest.param(
+        "spec.topology.segment", {"size": 0, "level": "rack"}, "spec.topology.segment.size", "greater", id="no-segment"
+    ),
     pytest.param("metadata.name", "a.b", "metadata.name", "DNS label", id="dotted-name"),
     pytest.param("metadata.name", "a" * 64, "metadata.name", "DNS label", id="long-name"),
     pytest.param(f"{POD}.containers", [], f"{POD}.containers", "at least 1", id="no-container"),

@@ -8,6 +8,7 @@ from bridge.errors import SpecError
 from bridge.lifecycle.admission import Accepted, Refusal, Refused, admit
 from bridge.lifecycle.fleetview import join
 from bridge.model.fleet import Mode
+from bridge.model.gang import Segment
 from bridge.model.gres import Gres
 from bridge.model.selector import Selector
 from bridge.placement.request import Request
@@ -84,6 +85,20 @@ def verdict(owner, *, nodes=NODES, spec=None, queues=None, namespaces=None):
             Refusal.UNKNOWN_LEVEL,
             ["spec.topology.preferred", "'nvlink'", "none"],
             id="preferred level",
+        ),
+        pytest.param(
+            {"segment": Segment(size=2, level="nvlink")},
+            {},
+            Refusal.UNKNOWN_LEVEL,
+            ["spec.topology.segment.level", "'nvlink'", "spine, rack"],
+            id="segment level",
+        ),
+        pytest.param(
+            {"replicas": 3, "gres": "gpu:h100:1", "segment": Segment(size=2, level="rack")},
+            {},
+            Refusal.INVALID_SPEC,
+            ["spec.topology.segment.size", "3 pods", "segments of 2"],
+            id="segment size",
         ),
         pytest.param(
             {"gres": "gpu:b200:1"},

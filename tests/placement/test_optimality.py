@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from bridge.model.gang import Segment
 from bridge.model.gres import GresRequest
 from bridge.placement.board import Board
-from bridge.placement.request import NodeCapacity, Placed, Request, Segment
+from bridge.placement.request import NodeCapacity, Placed, Request
 from bridge.placement.search import place, place_on
 from tests.placement.oracle import best_objective, is_valid, objective
 
