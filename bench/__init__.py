@@ -1,0 +1,1 @@
+"""The allocator beside real Slurm, and beside exact optima: ``make bench``."""

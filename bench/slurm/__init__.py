@@ -1,0 +1,1 @@
+"""A slurmctld of the bench's own: no slurmd, no slurmdbd, nodes of State=EXTERNAL, loopback only."""
