@@ -25,12 +25,13 @@ import structlog
 
 from bridge.errors import ParseError, SlurmError, SlurmRejected, SlurmUnavailable
 from bridge.model.hold import ExitStatus, HoldRequest
+from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmView
 from bridge.slurm.cli_json import job_record, node_record, partition_members
 from bridge.slurm.client import Deadlines
-from bridge.slurm.hostlist import fold
 from bridge.slurm.limits import check
 from bridge.slurm.records import view_of
+from bridge.topology.slurm_yaml import is_blank
 
 SETPRIV = ("setpriv", "--reuid={user}", "--regid={gid}", "--init-groups", "--")
 """How root becomes the owner of a hold; ``{gid}`` is asked of id(1). The process must stay the one that was started."""
@@ -38,7 +39,7 @@ SETPRIV = ("setpriv", "--reuid={user}", "--regid={gid}", "--init-groups", "--")
 _SUBMITTED = re.compile(r"salloc: (?:Granted|Pending) job allocation ([0-9]+)")
 _REFUSED = re.compile(
     r"(?:Job submit/allocate failed|Batch job submission failed|Kill job error on job id [0-9_]+"
-    r"|Could not load state information for job [0-9]+|slurm_load_jobs error|slurm_update error): (.+)"
+    r"|Could not load state information for job [0-9]+|slurm_load_(?:jobs|topo) error|slurm_update error): (.+)"
     r"|(.+) for job [0-9]+$|(unrecognized option .+)"
 )
 _SILENT = ("Unable to contact", "Socket timed out", "Zero Bytes were transmitted", "Connection refused", "timed out")
@@ -90,6 +91,21 @@ class CliPort:
         jobs = await self._read("squeue", "--all", "--states=all", "--json")
         nodes = await self._read("scontrol", "show", "nodes", "--all", "--json")
         return await asyncio.to_thread(_view, jobs, nodes, taken_at)
+
+    async def topology(self) -> str:
+        """Return the topologies as text.
+
+        scontrol ends with status 0 although slurmctld did not answer; ``show topoconf``, unknown before 25.05, says
+        nothing then.
+        """
+        lines = await self._run(*self._prefix, "scontrol", "show", "topology", deadline=self._deadlines.read)
+        if lines.code or "error:" in lines.err:
+            raise _refusal("scontrol", lines.err)
+        config = await self._run(*self._prefix, "scontrol", "show", "topoconf", deadline=self._deadlines.read)
+        if not (config.code or config.out.strip()):
+            raise SlurmUnavailable(f"scontrol show topoconf: {config.err or 'it said nothing'}")
+        chosen = lines if config.code or is_blank(config.out.decode(errors="replace")) else config
+        return chosen.out.decode(errors="replace")
 
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold as its user, then copy its marker to where the user cannot change it."""

@@ -16,11 +16,12 @@ import structlog
 
 from bridge.errors import ParseError, SlurmUnavailable
 from bridge.model.hold import ExitStatus, HoldRequest
+from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmView
 from bridge.slurm import wire
-from bridge.slurm.hostlist import fold
 from bridge.slurm.limits import check
 from bridge.slurm.records import view_of
+from bridge.topology.slurm_yaml import is_blank
 
 _LINE_LIMIT = 1 << 30
 """Bytes of one reply; 10 000 jobs make about 6 MB."""
@@ -65,6 +66,12 @@ class PyslurmPort:
             )
         except ParseError as error:
             raise SlurmUnavailable(f"slurmctld said something unreadable: {error}") from error
+
+    async def topology(self) -> str:
+        """Return the topologies as text."""
+        answer = await self._call("topology", {}, self._deadlines.read)
+        text: str = answer["lines"] if is_blank(answer["config"]) else answer["config"]
+        return text
 
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold as its user."""

@@ -35,6 +35,7 @@ class FakeSlurm:
 
     Switches: ``down`` (no call is answered), ``delay`` (seconds before a call is carried out), ``fail`` (the next calls
     lose their answer), ``epilog`` (ended jobs stay COMPLETING until ``finish_epilog``). ``calls`` records every write.
+    ``topology_text`` is what slurmctld has for a topology; "" is the flat one.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class FakeSlurm:
         now: float = 1_000_000.0,
         associations: Iterable[tuple[str, str]] = (("alice", "physics"), ("bob", "bio")),
         qos: Iterable[str] = ("normal", "high", "low"),
+        topology: str = "",
     ) -> None:
         self.now = now
         self.nodes = {node.name: node for node in nodes}
         self.jobs: dict[int, FakeJob] = {}
         self.calls: list[tuple[str, int]] = []
+        self.topology_text = topology
         self.down = False
         self.delay = 0.0
         self.epilog = False
@@ -72,6 +75,12 @@ class FakeSlurm:
         nodes = {name: node.seen([job for job in running if name in job.grants]) for name, node in self.nodes.items()}
         self._answer("view")
         return SlurmView(jobs=jobs, nodes=nodes, taken_at=self.now)
+
+    async def topology(self) -> str:
+        """Return the topologies as text."""
+        await self._reach("topology")
+        self._answer("topology")
+        return self.topology_text
 
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold."""

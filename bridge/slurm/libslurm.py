@@ -124,6 +124,17 @@ class Libslurm:
         finally:
             lib.slurm_free_node_info_msg(message[0])
 
+    def load_topology(self) -> tuple[str, str]:
+        """Return what ``scontrol show topoconf`` and ``scontrol show topology`` print; no first before 25.05."""
+        lib, texts = self._lib, self._ffi.new("char *[2]")
+        try:
+            self._check(lib.gb_load_topology(texts))
+            config, lines = (self._text(text) if text else "" for text in texts)
+            return config, lines
+        finally:
+            for text in texts:
+                lib.free(text)
+
     def allocate(self, request: Mapping[str, Any]) -> int:
         """Submit a hold as the user that this process is, without waiting for it; return the job id."""
         lib, ffi = self._lib, self._ffi

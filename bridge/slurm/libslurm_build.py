@@ -67,6 +67,8 @@ void slurm_init_job_desc_msg(job_desc_msg_t *msg);
 int slurm_allocate_resources(job_desc_msg_t *request, resource_allocation_response_msg_t **response);
 void slurm_free_resource_allocation_response_msg(resource_allocation_response_msg_t *msg);
 
+void free(void *memory);
+int gb_load_topology(char **texts);
 int gb_complete_job(uint32_t job_id, uint32_t wait_status);
 uint32_t gb_allocated_job_id(resource_allocation_response_msg_t *response);
 char *gb_user_message(resource_allocation_response_msg_t *response);
@@ -112,10 +114,14 @@ uint64_t gb_allocated_memory(node_info_t *node);
 SOURCE = r"""
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 
 #define HAS_STEP_ID_JOBS (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0))
+#define HAS_TOPOLOGY_YAML (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0))
 #define HAS_EXTERNAL (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0))
 
 /* exported by every libslurm since 23.02 although the public header leaves it out */
@@ -144,6 +150,42 @@ static uint32_t gb_allocated_job_id(resource_allocation_response_msg_t *response
 static char *gb_user_message(resource_allocation_response_msg_t *response)
 {
     return response->job_submit_user_msg;
+}
+
+/* texts[0]: the topologies as YAML, NULL where this libslurm cannot tell; texts[1]: the default one as lines */
+static int gb_load_topology(char **texts)
+{
+    typedef void (*print_unit_t)(FILE *, topo_info_response_msg_t *, char *, char *, int);
+    typedef void (*print_t)(FILE *, topo_info_response_msg_t *, char *, int);
+    topo_info_response_msg_t *info = NULL;
+    size_t size = 0;
+    FILE *out;
+#if HAS_TOPOLOGY_YAML
+    topo_config_response_msg_t *config = NULL;
+
+    if (slurm_load_topo_config(&config))
+        return -1;
+    if (config && config->config)
+        texts[0] = strdup(config->config);
+    slurm_free_topo_config_msg(config);
+    if (slurm_load_topo(&info, NULL))
+        return -1;
+#else
+    if (slurm_load_topo(&info))
+        return -1;
+#endif
+    out = open_memstream(&texts[1], &size);
+    if (out) {
+        void *print = (void *) slurm_print_topo_info_msg;
+        /* it got one more argument in some release: its type tells */
+        if (__builtin_types_compatible_p(__typeof__(&slurm_print_topo_info_msg), print_unit_t))
+            ((print_unit_t) print)(out, info, NULL, NULL, 1);
+        else
+            ((print_t) print)(out, info, NULL, 1);
+        fclose(out);
+    }
+    slurm_free_topo_info_msg(info);
+    return out ? 0 : -1;
 }
 
 /* 0 when this libslurm knows no external jobs */

@@ -22,6 +22,12 @@ class SlurmPort(Protocol):
     async def view(self) -> SlurmView:
         """Return all jobs and nodes, in a number of calls that does not depend on how many there are."""
 
+    async def topology(self) -> str:
+        """Return the cluster's topologies as text for ``bridge.topology.slurm_yaml.read_slurm``.
+
+        Those of ``topology.yaml`` with what has changed since; else what ``scontrol show topology`` prints.
+        """
+
     async def allocate(self, request: HoldRequest) -> int:
         """Submit a hold without waiting for it and return its job id; it is RUNNING already, or pending and pinned.
 

@@ -12,8 +12,8 @@ from bridge.accounting.gres import configured_gres, parse_gres
 from bridge.errors import ParseError
 from bridge.model.gres import Gres
 from bridge.model.hold import ExitStatus, Marker
+from bridge.model.hostlist import expand
 from bridge.model.slurm import JobState, SlurmJob, SlurmNode, SlurmView
-from bridge.slurm.hostlist import expand
 
 
 class JobRecord(TypedDict, total=False):

@@ -41,6 +41,7 @@ class Worker:
         self.operations: dict[str, Callable[[Arguments], object]] = {
             "info": self.info,
             "view": self.view,
+            "topology": self.topology,
             "allocate": self.allocate,
             "repin": self.repin,
             "complete": self.complete,
@@ -60,6 +61,11 @@ class Worker:
         partitions = self._call(self._pyslurm.Partitions.load)
         members = {name: partition.nodes or "" for name, partition in partitions.items()}
         return {"taken_at": taken_at, "jobs": jobs, "nodes": nodes, "partitions": members}
+
+    def topology(self, _: Arguments) -> dict[str, str]:
+        """Return both texts: which of them says something is for the client to see."""
+        config, lines = self._libslurm.load_topology()
+        return {"config": config, "lines": lines}
 
     def allocate(self, request: Arguments) -> int:
         """Submit a hold as its user, then copy its marker to where the user cannot change it.

@@ -12,7 +12,7 @@ from typing import Any
 from bridge.lifecycle.actions import Member, Roster
 from bridge.lifecycle.names import pod_name, service_name
 from bridge.model.gang import Gang
-from bridge.slurm.hostlist import expand, fold
+from bridge.model.hostlist import expand, fold
 
 MASTER_PORT = 29500
 """What rank 0 listens on unless the template's own env says otherwise: PyTorch's default."""

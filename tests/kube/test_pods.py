@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bridge import wellknown
 from bridge.errors import SpecError
 from bridge.lifecycle.names import claim_name, pod_name, service_name
-from bridge.slurm.hostlist import expand
+from bridge.model.hostlist import expand
 from operators.kube.pods import build_pod, build_service, build_trial_pod
 from tests.kube.builders import gang, member, roster, template
 

@@ -18,6 +18,7 @@ from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import ExitStatus, GangKey, HoldRequest, Marker
 from bridge.model.slurm import JobState, SlurmJob, SlurmView
 from bridge.slurm.port import SlurmPort
+from bridge.topology.slurm_yaml import read_slurm
 
 PATIENCE = 15.0
 STEP = 0.2
@@ -127,6 +128,14 @@ async def nodes_show_devices_state_and_partitions(world: World) -> None:
         assert nodes[name].is_external == (name == world.external)
     assert world.partition in nodes[world.nodes[0]].partitions
     assert world.external_partition in nodes[world.external].partitions
+
+
+@case
+async def the_topology_has_a_place_for_the_nodes(world: World) -> None:
+    [default] = [topology for topology in read_slurm(await world.port.topology()) if topology.is_default]
+    assert default.problems == ()
+    for node in world.nodes:
+        assert default.domains[node][-1]
 
 
 @case

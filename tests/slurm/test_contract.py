@@ -21,7 +21,8 @@ class FakeWorld:
 
     def __init__(self) -> None:
         external = FakeNode(name=self.external, external=True, partitions=frozenset({"ext"}))
-        self.port = FakeSlurm([*(FakeNode(name=name) for name in self.nodes), external])
+        nodes = [*(FakeNode(name=name) for name in self.nodes), external]
+        self.port = FakeSlurm(nodes, topology="SwitchName=rack-0 Nodes=gpu[0-1]")
 
     async def sbatch(self, *, pin: Sequence[str], gpus: int) -> int:
         return self.port.sbatch(pin=pin, gpus=gpus)

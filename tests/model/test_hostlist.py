@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.errors import ParseError
-from bridge.slurm.hostlist import expand, fold
+from bridge.model.hostlist import expand, fold
 
 
 @pytest.mark.parametrize(
