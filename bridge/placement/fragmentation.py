@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.placement.request import NodeCapacity
+from bridge.placement.tree import domain_keys
 
 SEGMENT_SIZES = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
-    """Of one moment. A node is whole when it is open and nobody holds a device on it; one out of service is in ``nodes``
-    alone. ``whole_domains`` counts, by level, the domains all of whose nodes are whole.
+    """Of one moment. A node is whole when it is open and nobody holds a device of it; one out of service is
+    in ``nodes`` alone. ``whole_domains`` counts, by level, the domains all of whose nodes are whole.
     """
 
     nodes: int
@@ -58,7 +60,7 @@ def measure(
         whole_nodes=len(whole),
         partial_nodes=sum(1 for node in everything if not node.is_whole and free.get(node.name, 0) > 0),
         whole_domains={
-            level: sum(1 for domain, count in sizes_of[depth].items() if by_level[depth].get(domain) == count)
+            level: sum(1 for domain, count in sizes_of[depth].items() if by_level[depth][domain] == count)
             for depth, level in enumerate(levels)
         },
         largest={level: max(by_level[depth].values(), default=0) for depth, level in enumerate(levels)},
@@ -66,10 +68,5 @@ def measure(
     )
 
 
-def _by_domain(nodes: Iterable[NodeCapacity], depth: int) -> dict[tuple[str, str], int]:
-    """Count nodes by domain; a node without one has its name in the key."""
-    counts: dict[tuple[str, str], int] = {}
-    for node in nodes:
-        key = (node.domains[depth], "") if node.domains[depth] else ("", node.name)
-        counts[key] = counts.get(key, 0) + 1
-    return counts
+def _by_domain(nodes: Iterable[NodeCapacity], depth: int) -> Counter[str]:
+    return Counter(domain_keys(node.domains, node.name)[depth] for node in nodes)

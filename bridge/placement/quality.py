@@ -6,7 +6,7 @@ The step time is a model of one training step of a dense transformer, good for c
     + the part of the data parallel all-reduce that does not overlap
     + a latency for every domain boundary on the ring
 
-With the defaults of ``LinkModel`` (H100, 13 B parameters) data parallelism across spines with 2:1 oversubscription costs
+With the defaults of ``LinkModel`` (H100, 13 B parameters) data parallelism across spines oversubscribed 2:1 costs
 6 %, tensor parallel groups split over two nodes 70 %. Ranks are tensor parallel first, then data, then pipeline.
 """
 
@@ -18,6 +18,7 @@ from itertools import accumulate, pairwise
 from math import gcd
 
 from bridge.placement.request import Placed
+from bridge.placement.tree import domain_keys
 
 _GIGA = 1e9
 
@@ -26,10 +27,10 @@ _GIGA = 1e9
 class LinkModel:
     """Links and the training job that the estimate assumes. Bandwidths are GB/s of one GPU in an all-reduce.
 
-    ``bandwidth`` is inside one domain of a level, ``nic`` where it is not given: set it where a level is an NVLink domain.
-    ``oversubscription`` is between domains of a level, 1 or more; where it is not given, 1 at the finest level and twice
-    as much at each coarser one. ``tokens`` is per step and model replica; ``overlap`` the part of the data parallel
-    all-reduce that hides behind the computation.
+    ``bandwidth`` is inside one domain of a level, ``nic`` where it is not given: an NVLink domain has its own.
+    ``oversubscription`` is between domains of a level, 1 or more; where it is not given, 1 at the finest level and
+    twice as much at each coarser one. ``tokens`` is per step and model replica; ``overlap`` the part of the data
+    parallel all-reduce that hides behind the computation.
     """
 
     node: float = 360.0
@@ -52,7 +53,7 @@ class LinkModel:
         return max(1.0, self.oversubscription.get(levels[depth], 2.0 ** (len(levels) - 1 - depth)))
 
     def inside(self, levels: Sequence[str], depth: int) -> float:
-        """Return the bandwidth within a domain of ``levels[depth]``, for -1 in the fleet; never more than further down."""
+        """Return the bandwidth in a domain of ``levels[depth]``, for -1 in the fleet; never more than further down."""
         own = self.bandwidth.get(levels[depth], self.nic) if depth >= 0 else self.nic
         return min([own, *(self.bandwidth[level] for level in levels[depth + 1 :] if level in self.bandwidth)])
 
@@ -99,7 +100,8 @@ def assess(
     optimum, as it always is for a single gang of identical pods. ``gpus_per_node`` is what the largest node has.
     """
     levels, used = tuple(placed.domains), model or LinkModel()
-    ring = _Ring(levels, domains, width=placed.pods_per_node * gpus_per_pod)
+    keys = [domain_keys(paths, name) for name, paths in zip(placed.nodes, domains, strict=True)]
+    ring = _Ring(levels, keys, width=placed.pods_per_node * gpus_per_pod)
     return Quality(
         domains=placed.domains,
         optimum=placed.domains if optimum is None else optimum,
@@ -109,7 +111,7 @@ def assess(
 
 
 class _Ring:
-    """The gang's nodes in rank order, ``width`` consecutive GPUs on each."""
+    """The gang's nodes in rank order, by what tells their domains apart, with ``width`` consecutive GPUs on each."""
 
     def __init__(self, levels: Sequence[str], domains: Sequence[Sequence[str]], *, width: int) -> None:
         self.levels = levels
@@ -117,10 +119,10 @@ class _Ring:
         self.gpus = len(domains) * width
         neighbours = list(pairwise(domains))
         self._before = [
-            list(accumulate((_differ(one, other, depth) for one, other in neighbours), initial=0))
+            list(accumulate((one[depth] != other[depth] for one, other in neighbours), initial=0))
             for depth in range(len(levels))
         ]
-        self._closing = [bool(neighbours) and _differ(domains[-1], domains[0], depth) for depth in range(len(levels))]
+        self._closing = [domains[-1][depth] != domains[0][depth] for depth in range(len(levels))]
 
     def boundaries(self, depth: int) -> int:
         """Return how many neighbours lie in different domains of ``levels[depth]``, last and first included."""
@@ -139,10 +141,6 @@ class _Ring:
         within = max((depth for depth in range(len(self.levels)) if depth not in crossed), default=-1)
         slowdown = max((model.slowdown(self.levels, depth) for depth in crossed), default=1.0)
         return min(model.node, model.inside(self.levels, within) * max(1.0, share / 2) / slowdown)
-
-
-def _differ(one: Sequence[str], other: Sequence[str], depth: int) -> bool:
-    return one[depth] != other[depth] or not one[depth]
 
 
 def _packed(ring: _Ring, gpus_per_node: int) -> _Ring:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from bridge.errors import SpecError
@@ -42,8 +42,8 @@ class Question:
 class Answer:
     """``nodes`` is the capacity before and ``after`` with the gang (the same unless it starts now), by node name.
 
-    ``placed`` is where the gang runs, now or from ``free_at`` (seconds since the epoch) on; ``reason`` and ``message`` say
-    why not now. ``domain`` is the path of the domain that came nearest.
+    ``placed`` is where the gang runs, now or from ``free_at`` (seconds since the epoch) on; ``reason`` and ``message``
+    say why not now. ``domain`` is the path of the domain that came nearest.
     """
 
     gang: Gang
@@ -79,13 +79,22 @@ def answer(question: Question) -> Answer:
     gang, view = question.gang, question.view
     verdict = admit(gang, view, question.queues, question.namespaces)
     if isinstance(verdict, Refused):
-        return _negative(question, view.free, Result.REFUSED, str(verdict.reason), verdict.message)
+        return _negative(question, _everything(view), Result.REFUSED, str(verdict.reason), verdict.message)
     timeline = view.timeline(verdict.queue.partition)
     nodes = dict(timeline.board.nodes)
     pin = timeline.earliest(verdict.request)
     if isinstance(pin, Unplaceable):
         return _negative(question, nodes, Result.UNPLACEABLE, str(pin.shortage), pin.message, pin.domain)
     return _positive(question, nodes, verdict.request, pin.placed, pin.blocked, pin.free_at)
+
+
+def _everything(view: FleetView) -> dict[str, NodeCapacity]:
+    """Return every node of the fleet as a timeline has it: what is closed has nothing free."""
+    closed = {name: node.closed for name, node in view.nodes.items()}
+    return {
+        name: replace(node, gpus={}, busy_gpus=0, closed=closed[name]) if closed[name] else node
+        for name, node in view.free.items()
+    }
 
 
 def _positive(

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bridge.errors import BridgeError, ParseError
+from bridge.lifecycle.admission import Refusal
 from bridge.model.gang import Gang
 from bridge.model.quantity import parse_mib
 from bridge.topology.topology import Topology
@@ -49,7 +50,7 @@ def plan(
         str, typer.Option(help="Offline: names of its levels, coarse to fine, as in spine,rack; its own without it.")
     ] = "",
     busy: Annotated[
-        Path | None, typer.Option(help="Offline: what is in use, a line per node: NODE [count|index list|drained].")
+        Path | None, typer.Option(help="Offline: what is in use. A line: NODE, then a count, indices or drained.")
     ] = None,
     gpus_per_node: Annotated[int, typer.Option(min=1, max=1024, help="Offline: GPUs of every node.")] = 8,
     gpu_type: Annotated[str, typer.Option(help="Offline: their GRES type; the gang's without it.")] = "",
@@ -90,6 +91,8 @@ def plan(
             _write(svg, draw(found))
     except BridgeError as error:
         _fail(str(error))
+    if found.reason == Refusal.UNKNOWN_LEVEL and topology is not None and not levels:
+        typer.echo("hint: --levels spine,rack names the levels of the topology as the fleet does", err=True)
     _print(found, output)
     raise typer.Exit(PLACED if found.starts_now else NOT_PLACED)
 

@@ -24,7 +24,7 @@ Object = Mapping[str, Any]
 
 
 async def live_question(gang: Gang, client: KubeClient, port: SlurmPort) -> Question:
-    """Return the question about ``gang`` on the live fleet; SpecError when there is none. Raises KubeError, SlurmError."""
+    """Return the question about ``gang`` on the live fleet. Raises KubeError, SlurmError; SpecError without a fleet."""
     (fleets, _), (queues, _), (namespaces, _), (nodes, _), (slices, _), slurm = await asyncio.gather(
         client.list(FLEETS),
         client.list(GANGQUEUES),
