@@ -13,7 +13,7 @@ from bridge.placement.board import Board
 from bridge.placement.explain import explain
 from bridge.placement.request import NodeCapacity, Placed, Request, Unplaceable
 from bridge.placement.solve import Solution
-from bridge.placement.tree import FLEET, count_domains, rank_key
+from bridge.placement.tree import FLEET
 from bridge.placement.weights import weights_for
 from bridge.placement.width import solver_for, widths
 
@@ -43,13 +43,13 @@ def place_on(board: Board, request: Request, *, within: int = FLEET) -> Placed |
             best = (rank, width, solution)
     if best is None:
         return explain(board, request)
-    return _placed(board, request, best[2].nodes, best[1])
+    return _placed(board, best[2].nodes, best[1])
 
 
-def _placed(board: Board, request: Request, chosen: Sequence[str], width: int) -> Placed:
-    domains = {name: board.nodes[name].domains for name in chosen}
+def _placed(board: Board, chosen: Sequence[str], width: int) -> Placed:
+    tree = board.tree
     return Placed(
-        nodes=tuple(sorted(chosen, key=lambda name: rank_key(domains[name], name))),
+        nodes=tuple(sorted(chosen, key=tree.order.__getitem__)),
         pods_per_node=width,
-        domains=count_domains(request.levels, domains),
+        domains=tree.count(chosen),
     )

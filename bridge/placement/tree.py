@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +15,8 @@ FLEET = 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """``parents``, ``depths``, ``paths`` and ``children`` are by domain number; ``members`` names the nodes of a finest
-    domain in rank order, ``home`` is a node's finest domain. ``levels`` are coarse to fine.
+    domain in rank order, ``home`` is a node's finest domain, ``order`` its place in the rank order of the whole fleet.
+    ``levels`` are coarse to fine.
 
     ``named`` is False for a domain that has no name of its own (see ``domain_keys``).
     """
@@ -28,6 +29,7 @@ class Tree:
     members: tuple[tuple[str, ...], ...]
     named: tuple[bool, ...]
     home: Mapping[str, int]
+    order: Mapping[str, int]
 
     def at(self, depth: int) -> list[int]:
         """Return the domains of one depth in rank order."""
@@ -38,6 +40,15 @@ class Tree:
         while self.depths[domain] > depth:
             domain = self.parents[domain]
         return domain
+
+    def count(self, nodes: Iterable[str]) -> Mapping[str, int]:
+        """Return how many domains of each level the nodes touch, coarse to fine."""
+        touched = {self.home[name] for name in nodes}
+        counts: list[int] = []
+        for _ in self.levels:
+            counts.append(len(touched))
+            touched = {self.parents[domain] for domain in touched}
+        return dict(zip(self.levels, reversed(counts), strict=True))
 
 
 def build_tree(levels: Sequence[str], domains: Mapping[str, Sequence[str]]) -> Tree:
@@ -50,7 +61,8 @@ def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], 
     """Build the tree. Remembered: a fleet's topology is the same in nearly every cycle."""
     root = _Branch(path="", named=True)
     # In rank order a domain's nodes are neighbours, so branches come in rank order too.
-    for node, paths in sorted(domains, key=lambda item: rank_key(item[1], item[0])):
+    ranked = sorted(domains, key=lambda item: rank_key(item[1], item[0]))
+    for node, paths in ranked:
         branch = root
         for path, key in zip(paths[: len(levels)], domain_keys(paths[: len(levels)], node), strict=True):
             branch = branch.below.setdefault(key, _Branch(path=key, named=bool(path)))
@@ -75,6 +87,7 @@ def _build(levels: tuple[str, ...], domains: tuple[tuple[str, tuple[str, ...]], 
         members=tuple(tuple(branch.nodes) for branch, _, _ in rows),
         named=tuple(branch.named for branch, _, _ in rows),
         home={node: number for number, (branch, _, _) in enumerate(rows) for node in branch.nodes},
+        order={node: place for place, (node, _) in enumerate(ranked)},
     )
 
 
