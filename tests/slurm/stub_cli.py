@@ -35,6 +35,27 @@ def salloc(scenario: str, *_: str) -> None:
     leave(0, "salloc: Granted job allocation 16\nsalloc: Nodes n1 are ready for job")
 
 
+TOPOLOGIES = Path(__file__).parents[1] / "data" / "topologies" / "slurm-26.05.5"
+NO_YAML = "---\n- topology: default\n  block: {}\n  flat: {}\n  tree: {}\n...\n"
+
+
+def topology(scenario: str, entity: str) -> None:
+    """Fail as scontrol does: with status 0."""
+    match scenario, entity:
+        case "down", "topology":
+            leave(0, f"slurm_load_topo error: {DOWN}")
+        case "old", "topoconf":
+            leave(1, "invalid entity:topoconf for keyword:show")
+        case (("down" | "mute"), "topoconf"):
+            leave(0)
+        case "lines", "topoconf":
+            leave(0, output=NO_YAML)
+        case _, "topoconf":
+            leave(0, output=(TOPOLOGIES / "topoconf.yaml").read_text())
+        case _:
+            leave(0, output=(TOPOLOGIES / "show-fabric.txt").read_text())
+
+
 def show(arguments: list[str]) -> None:
     match arguments:
         case ["nodes", *_]:
@@ -46,7 +67,9 @@ def show(arguments: list[str]) -> None:
 
 
 def scontrol(scenario: str, verb: str, *arguments: str) -> None:
-    if verb == "show":
+    if verb == "show" and arguments[0].startswith("topo"):
+        topology(scenario, arguments[0])
+    elif verb == "show":
         show(list(arguments))
     elif scenario == "finished":
         leave(1, output="Job has already finished for job 6\n")

@@ -25,7 +25,8 @@ def answer(request: dict[str, object], how: str) -> None:  # noqa: C901
     number, op = request["id"], request["op"]
     match how:
         case "echo":
-            say({"id": number, "ok": VIEW if op == "view" else 77 if op == "allocate" else request["args"]})
+            ok = {"view": VIEW, "allocate": 77, "topology": {"config": "", "lines": "SwitchName=s Nodes=n1"}}
+            say({"id": number, "ok": ok.get(str(op), request["args"])})
         case "pid":
             say({"id": number, "ok": {"version": "26.05.5", "cluster": str(os.getpid())}})
         case "reject":

@@ -148,3 +148,20 @@ async def test_commands_that_are_not_there() -> None:
 def test_settings_of_the_operators_own_job_do_not_leak() -> None:
     own = {"SALLOC_ACCOUNT": "x", "SLURM_TRES_PER_TASK": "y", "SLURM_CONF": "/c", "SLURM_JWT": "t", "PATH": "/bin"}
     assert _environment(own) == {"SLURM_CONF": "/c", "SLURM_JWT": "t", "PATH": "/bin", "LC_ALL": "C.UTF-8"}
+
+
+TOPOLOGIES = STUB.parents[1] / "data" / "topologies" / "slurm-26.05.5"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "file"),
+    [("well", "topoconf.yaml"), ("lines", "show-fabric.txt"), ("old", "show-fabric.txt")],
+)
+async def test_the_topologies_are_those_of_the_yaml_or_else_the_lines(scenario: str, file: str) -> None:
+    assert await port(scenario).topology() == (TOPOLOGIES / file).read_text()
+
+
+@pytest.mark.parametrize(("scenario", "said"), [("down", "Unable to contact"), ("mute", "topoconf: it said nothing")])
+async def test_no_answer_is_not_a_flat_topology(scenario: str, said: str) -> None:
+    with pytest.raises(SlurmUnavailable, match=said):
+        await port(scenario).topology()

@@ -52,6 +52,10 @@ async def ports() -> object:
         await port.close()
 
 
+async def test_a_cluster_without_topology_yaml_shows_its_topology_as_lines(ports: Ports) -> None:
+    assert await ports("echo").topology() == "SwitchName=s Nodes=n1"
+
+
 async def test_a_view_is_read(ports: Ports) -> None:
     view = await ports("echo").view()
     assert view.taken_at == 5.0
