@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from bridge import wellknown
+from bridge.lifecycle.actions import Decision
+from bridge.model.gang import Phase
 from bridge.model.slurm import JobState
 from operators.kube.resources import PODS
 from tests.kube import actors
@@ -175,3 +178,27 @@ async def test_a_published_pool_and_the_taint_are_written_once():
         taints = [each["spec"]["taints"] for each in on.api.of("nodes")]
         assert taints == [[{"key": wellknown.TAINT, "effect": "NoSchedule"}]] * 2
         assert on.writes() == Counter({"PATCH resourceslices": 2, "PATCH nodes": 2})
+
+
+async def test_counts_of_pods_alone_are_published_once_a_second():
+    async with stand() as on:
+        on.put("gangjobs", job())
+        await on.settle()
+        actors.set_phase(on.api, on.api.of("pods")[0], "Succeeded", exit_code=0)
+        before = on.writes()
+        await on.cycle()
+        assert on.writes() == before
+        assert on.status()["readyPods"] == 2
+        on.loop._published.clear()
+        await on.cycle()
+        assert on.status()["readyPods"] == 1
+
+
+async def test_a_status_is_not_written_to_another_gang_of_the_same_name():
+    async with stand() as on:
+        on.put("gangjobs", job())
+        await on.settle()
+        old = replace(on.observer.snapshot(None, {}).gangs[0], uid="uid-old")
+        before = on.status()
+        assert not await on.loop._publish(Decision(gang=old), replace(old.status, phase=Phase.FAILED))
+        assert on.status() == before
