@@ -81,7 +81,7 @@ class Loop:
         gangs = {gang.uid for gang in self._observer.gangs.by_key.values()}
         self._published = {uid: at for uid, at in self._published.items() if uid in gangs}
         self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-        snapshot = self._observer.snapshot(self._poller.view, self._not_before)
+        snapshot = self._observer.snapshot(self._poller.view, self._not_before, self._poller.topology)
         decided = plan(snapshot)
         work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
         work += [self._chore(chore) for chore in decided.chores]
@@ -89,7 +89,9 @@ class Loop:
         await self._publish_fleet(decided)
         if self._applier.touched_slurm:
             self._applier.touched_slurm = False
-            await self._poller.refresh()
+            # Waiting for a slurmctld that has just not answered would stop the loop for another deadline.
+            if self._poller.view is not None:
+                await self._poller.refresh()
         return any(done)
 
     async def _decision(self, decision: Decision) -> bool:
@@ -104,6 +106,7 @@ class Loop:
         except SlurmUnavailable as error:
             log.warning("submission_ambiguous", gang=f"{gang.namespace}/{gang.name}", error=str(error))
             self._hold_back(gang.uid, AMBIGUOUS_S)
+            self._poller.lost(str(error))
             return False
         except (SlurmRejected, Invalid, Forbidden, SpecError) as error:
             log.warning("action_refused", gang=f"{gang.namespace}/{gang.name}", error=str(error))

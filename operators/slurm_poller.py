@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import structlog
@@ -13,6 +14,9 @@ from bridge.slurm.port import SlurmPort
 
 log = structlog.get_logger()
 
+TOPOLOGY_S = 60.0
+"""Switches move rarely: their topology is read so often, and whenever a controller comes back."""
+
 
 class SlurmPoller:
     """Polls every ``interval_s``, and at once when asked. While ``view`` is None, ``error`` says why."""
@@ -20,6 +24,8 @@ class SlurmPoller:
     def __init__(self, port: SlurmPort, interval_s: float, on_change: Callable[[], None]) -> None:
         self.view: SlurmView | None = None
         self.info: SlurmInfo | None = None
+        self.topology = ""
+        """Slurm's topologies as text (``SlurmPort.topology``), as old as the last minute."""
         self.error = "slurmctld has not answered yet"
         self.polls = 0
         self._port = port
@@ -27,6 +33,7 @@ class SlurmPoller:
         self._on_change = on_change
         self._wanted = asyncio.Event()
         self._waiters: list[asyncio.Future[None]] = []
+        self._topology_read = 0.0
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -53,6 +60,12 @@ class SlurmPoller:
         self._wanted.set()
         await waiter
 
+    def lost(self, error: str) -> None:
+        """Take note that another call got no answer: what was seen before it counts no longer."""
+        self.view, self.info, self.error = None, None, error
+        self._wanted.set()
+        self._on_change()
+
     def _facts(self) -> object:
         return None if self.view is None else (self.view.jobs, self.view.nodes)
 
@@ -60,7 +73,9 @@ class SlurmPoller:
         self.polls += 1
         try:
             if self.info is None:
-                self.info = await self._port.info()
+                self.info, self._topology_read = await self._port.info(), 0.0
+            if time.monotonic() - self._topology_read > TOPOLOGY_S:
+                self.topology, self._topology_read = await self._port.topology(), time.monotonic()
             self.view = await self._port.view()
         except SlurmError as error:
             if self.view is not None or str(error) != self.error:
