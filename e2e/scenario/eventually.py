@@ -31,9 +31,9 @@ def eventually(probe: Callable[[], T], what: str, *, within_s: float = 20, step_
         time.sleep(step_s)
 
 
-def stays(probe: Callable[[], object], what: str, *, for_s: float) -> None:
+def stays(probe: Callable[[], object], what: str, *, for_s: float, step_s: float = STEP_S) -> None:
     """Assert that ``probe`` answers true for ``for_s`` seconds on end."""
     deadline = time.monotonic() + for_s
     while time.monotonic() < deadline:
         assert probe(), f"ceased to be true: {what}"
-        time.sleep(STEP_S)
+        time.sleep(step_s)
