@@ -9,6 +9,7 @@ import typer
 
 from operators import logs
 from operators.main import run
+from operators.plan.command import plan
 from operators.settings import Adapter, Settings
 
 app = typer.Typer(
@@ -48,3 +49,6 @@ def operator(
         probe_port=probe_port,
     )
     asyncio.run(run(settings))
+
+
+app.command("plan")(plan)

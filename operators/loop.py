@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -56,7 +57,7 @@ class Loop:
         self._wake = asyncio.Event()
         self._not_before: dict[str, int] = {}
         self._published: dict[str, float] = {}
-        self._slurm_answers: tuple[bool, int] | None = None
+        self._fleet_conditions: list[dict[str, Any]] = []
         self._fleet_published = 0.0
         self._fleet_facts: object = None
 
@@ -167,17 +168,15 @@ class Loop:
         fleets = sorted(self._observer.fleets.by_key.values(), key=lambda fleet: fleet.name)
         if not fleets or time.monotonic() - self._fleet_published < FLEET_STATUS_S:
             return
-        now, answers = int(time.time()), decided.view is not None
-        if self._slurm_answers is None or self._slurm_answers[0] != answers:
-            self._slurm_answers = (answers, now)
         status = fleet_status(
             decided.view,
             decided.decisions,
             self._poller.info,
             self._poller.error,
-            since=self._slurm_answers[1],
-            now=now,
+            previous=self._fleet_conditions,
+            now=int(time.time()),
         )
+        self._fleet_conditions = status["conditions"]
         facts = {key: value for key, value in status.items() if key != "lastSyncTime"}
         if facts == self._fleet_facts and time.monotonic() - self._fleet_published < 15 * FLEET_STATUS_S:
             return

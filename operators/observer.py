@@ -16,6 +16,8 @@ from bridge.model.gang import Gang
 from bridge.model.kube import ClaimView, KubeNode, MirrorView, PodView, Pool
 from bridge.model.slurm import SlurmView
 from bridge.model.snapshot import Snapshot
+from bridge.model.topology import Topology
+from bridge.topology.fleet import fleet_topology
 from operators import reading
 from operators.kube.client import KubeClient
 from operators.kube.errors import KubeError
@@ -94,6 +96,7 @@ class Observer:
             FLEETS: (self.fleets,),
         }
         self._pools: tuple[int, tuple[Pool, ...]] = (0, ())
+        self._topology: tuple[object, Topology] | None = None
         self._listed = asyncio.Event()
 
     async def run(self) -> None:
@@ -133,12 +136,13 @@ class Observer:
         else:
             self._reflectors[resource].forget(obj)
 
-    def snapshot(self, slurm: SlurmView | None, not_before: Mapping[str, int]) -> Snapshot:
+    def snapshot(self, slurm: SlurmView | None, not_before: Mapping[str, int], slurm_topology: str = "") -> Snapshot:
         """Return the frozen input of a cycle."""
-        fleets = sorted(self.fleets.by_key.values(), key=lambda fleet: fleet.name)
+        fleet = min(self.fleets.by_key.values(), key=lambda fleet: fleet.name, default=None)
         return Snapshot(
             now=int(time.time()),
-            fleet=fleets[0] if fleets else None,
+            fleet=fleet,
+            topology=self._read_topology(fleet, slurm_topology) if fleet else None,
             queues={queue.name: queue for queue in self.queues.by_key.values()},
             namespaces={name: labels for (_, name), labels in self.namespaces.by_key.items()},
             gangs=tuple(self.gangs.by_key.values()),
@@ -151,6 +155,13 @@ class Observer:
             slurm=slurm,
             not_before=not_before,
         )
+
+    def _read_topology(self, fleet: FleetSpec, slurm_text: str) -> Topology:
+        """Return the fleet's topology, read again only when something that it is made of has changed."""
+        facts = (fleet, self.nodes.changes, slurm_text)
+        if self._topology is None or self._topology[0] != facts:
+            self._topology = (facts, fleet_topology(fleet, self.nodes.by_key.values(), slurm_text))
+        return self._topology[1]
 
     def _read_pools(self) -> tuple[Pool, ...]:
         """Return the pools, read again only after a slice has changed: a pool may span several slices."""

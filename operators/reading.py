@@ -11,7 +11,7 @@ from bridge import wellknown
 from bridge.accounting.gres import parse_gres_request
 from bridge.errors import ParseError, SpecError
 from bridge.model.duration import parse_time_limit
-from bridge.model.fleet import DeviceMapping, FleetSpec, Mode, QueueSpec
+from bridge.model.fleet import DeviceMapping, FleetSpec, LabelSource, Mode, QueueSpec, SlurmSource
 from bridge.model.gang import (
     Condition,
     ConditionType,
@@ -28,6 +28,7 @@ from bridge.model.gang import (
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, Pool, PoolDevice
 from bridge.model.quantity import parse_mib, parse_milli_cpu
 from bridge.model.selector import Operator, Requirement, Selector
+from operators.linkmodel import read_link_model
 
 Object = Mapping[str, Any]
 
@@ -183,19 +184,23 @@ def read_fleet(obj: Object) -> FleetSpec:
     """Return a Fleet."""
     spec = obj["spec"]
     topology = spec.get("topology") or {}
-    labels: dict[str, str] = {}
-    for source in topology.get("sources", ()):
-        labels |= source.get("nodeLabels") or {}
     return FleetSpec(
         name=obj["metadata"]["name"],
         mode=Mode(spec.get("mode", Mode.OBSERVE)),
         levels=tuple(topology.get("levels", ())),
-        level_labels=labels,
+        sources=tuple(_source(item) for item in topology.get("sources", ())),
         devices=tuple(
             DeviceMapping(gres=item["gres"], driver=item["driver"], device_class=item["deviceClass"])
             for item in spec.get("devices", ())
         ),
+        links=read_link_model(topology.get("linkModel") or {}),
     )
+
+
+def _source(item: Object) -> LabelSource | SlurmSource:
+    if "slurm" in item:
+        return SlurmSource(topology=(item["slurm"] or {}).get("topology", ""))
+    return LabelSource(labels=dict(item.get("nodeLabels") or {}))
 
 
 def read_queue(obj: Object) -> QueueSpec:

@@ -94,15 +94,23 @@ _MIRROR_PHASES = {"RUNNING": "Running", "SUSPENDED": "Running", "PENDING": "Queu
 
 
 def fleet_status(
-    view: FleetView | None, decisions: Sequence[Decision], info: SlurmInfo | None, error: str, *, since: int, now: int
+    view: FleetView | None,
+    decisions: Sequence[Decision],
+    info: SlurmInfo | None,
+    error: str,
+    *,
+    previous: Sequence[Object],
+    now: int,
 ) -> Object:
     """Return the dashboard of the Fleet. While slurmctld is silent the last numbers stay and a condition says so.
 
-    ``since`` is when slurmctld last began or ceased to answer; all times are seconds since the epoch.
+    ``previous`` are the conditions that were published last; ``now`` is in seconds since the epoch.
     """
     phases = Counter(str((decision.status or decision.gang.status).phase) for decision in decisions)
     status: Object = {
-        "conditions": [_reachable(view is not None, info, error) | {"lastTransitionTime": timestamp(since)}],
+        "conditions": _stamped(
+            [_reachable(view is not None, info, error), *([_topology(view)] if view else [])], previous, now
+        ),
         "gangs": {
             "summary": ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items())) or "none",
             # All of them: a merge patch keeps what it does not name, so a phase that nobody is in any more would stay.
@@ -122,6 +130,17 @@ def fleet_status(
     }
 
 
+def _stamped(conditions: Sequence[Object], previous: Sequence[Object], now: int) -> list[Object]:
+    """Return all conditions that are known, each with the time at which its status last changed."""
+    known = {condition["type"]: condition for condition in previous}
+    for condition in conditions:
+        before = known.get(condition["type"])
+        is_new = before is None or before["status"] != condition["status"]
+        since = timestamp(now) if is_new or before is None else before["lastTransitionTime"]
+        known[condition["type"]] = condition | {"lastTransitionTime": since}
+    return list(known.values())
+
+
 def _reachable(ok: bool, info: SlurmInfo | None, error: str) -> Object:
     what = f"{info.adapter} adapter, Slurm {info.version}" if ok and info else error
     return {
@@ -129,6 +148,17 @@ def _reachable(ok: bool, info: SlurmInfo | None, error: str) -> Object:
         "status": "True" if ok else "False",
         "reason": "Answers" if ok else "NoAnswer",
         "message": what[:1024],
+    }
+
+
+def _topology(view: FleetView) -> Object:
+    """Say what is wrong with the topology: sources that disagree, nodes that nobody places."""
+    problems = view.topology.problems
+    return {
+        "type": "TopologyConsistent",
+        "status": "False" if problems else "True",
+        "reason": "Problems" if problems else "Read",
+        "message": "; ".join(problems)[:1024] or f"levels {', '.join(view.fleet.levels) or 'none'}",
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from bridge.accounting.gres import parse_gres_request
 from bridge.errors import SpecError
 from bridge.lifecycle.names import claim_name, mirror_claim_name, mirror_name, pod_name
-from bridge.model.fleet import DeviceMapping, FleetSpec, Mode, QueueSpec
+from bridge.model.fleet import DeviceMapping, FleetSpec, LabelSource, Mode, QueueSpec
 from bridge.model.gang import Gang, GangSpec, GangStatus, Role
 from bridge.model.gres import Gres
 from bridge.model.hold import Marker
@@ -28,7 +28,7 @@ def fleet(*, mode: Mode = Mode.SHARE, levels: Sequence[str] = LEVELS, driver: st
         name="main",
         mode=mode,
         levels=tuple(levels),
-        level_labels={level: f"topology/{level}" for level in levels},
+        sources=(LabelSource(labels={level: f"topology/{level}" for level in levels}),),
         devices=(DeviceMapping(gres="gpu:h100", driver=driver, device_class=driver),),
     )
 

@@ -11,9 +11,10 @@ from bridge.model.fleet import FleetSpec
 from bridge.model.kube import KubeNode, Pool
 from bridge.model.slurm import SlurmNode, SlurmView
 from bridge.model.snapshot import Snapshot
+from bridge.model.topology import Topology
 from bridge.placement.request import NodeCapacity
 from bridge.queue.timeline import Timeline
-from bridge.topology.labels import domains_of
+from bridge.topology.fleet import fleet_topology
 
 _COMPLETING = "COMPLETING"
 
@@ -65,6 +66,7 @@ class FleetView:
     slurm: SlurmView
     nodes: Mapping[str, FleetNode]
     ledger: Ledger
+    topology: Topology
     now: int
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
@@ -88,6 +90,7 @@ def join(snapshot: Snapshot) -> FleetView | None:
     """Join the snapshot; None while the fleet or slurmctld is unknown."""
     if snapshot.fleet is None or snapshot.slurm is None:
         return None
+    topology = snapshot.topology or fleet_topology(snapshot.fleet, snapshot.nodes, "")
     nodes: dict[str, FleetNode] = {}
     pools: dict[str, list[Pool]] = {}
     for pool in snapshot.pools:
@@ -96,7 +99,7 @@ def join(snapshot: Snapshot) -> FleetView | None:
         slurm = snapshot.slurm.nodes.get(kube.slurm_node)
         if slurm is None or slurm.name in nodes:
             continue
-        nodes[slurm.name] = _join_node(snapshot.fleet, slurm, kube, pools.get(kube.name, []))
+        nodes[slurm.name] = _join_node(snapshot.fleet, topology, slurm, kube, pools.get(kube.name, []))
     ledger = build_ledger(snapshot.slurm.jobs.values(), snapshot.claims)
     used: dict[str, set[int]] = {}
     for name, index in ledger.slurm:
@@ -106,15 +109,18 @@ def join(snapshot: Snapshot) -> FleetView | None:
         slurm=snapshot.slurm,
         nodes=nodes,
         ledger=ledger,
+        topology=topology,
         now=snapshot.now,
         free={name: _capacity(node, used.get(name, set())) for name, node in nodes.items()},
         total={name: _capacity(node, None) for name, node in nodes.items()},
     )
 
 
-def _join_node(fleet: FleetSpec, slurm: SlurmNode, kube: KubeNode, pools: Iterable[Pool]) -> FleetNode:
+def _join_node(
+    fleet: FleetSpec, topology: Topology, slurm: SlurmNode, kube: KubeNode, pools: Iterable[Pool]
+) -> FleetNode:
     map_, problem = build_device_map(slurm, kube.name, fleet, pools)
-    domains = domains_of(kube.labels, fleet.levels, fleet.level_labels)
+    domains = topology.domains.get(slurm.name, ("",) * len(fleet.levels))
     return FleetNode(slurm=slurm, kube=kube, domains=domains, map=map_, problem=problem)
 
 

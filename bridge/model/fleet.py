@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.model.links import LinkModel
 from bridge.model.selector import Selector
 
 
@@ -30,14 +31,29 @@ class DeviceMapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSource:
+    """Domains are values of Kubernetes node labels: level to label key."""
+
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSource:
+    """Domains are the switches or blocks of Slurm's topology of that name; its default one for ``""``."""
+
+    topology: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSpec:
-    """``levels`` go from coarse to fine; ``level_labels`` gives the node label that names a node's domain there."""
+    """``levels`` go from coarse to fine; of ``sources`` the first that knows a domain is believed."""
 
     name: str
     mode: Mode
     levels: tuple[str, ...] = ()
-    level_labels: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[LabelSource | SlurmSource, ...] = ()
     devices: tuple[DeviceMapping, ...] = ()
+    links: LinkModel = field(default_factory=LinkModel)
 
     def mapping_for(self, name: str, type_: str) -> DeviceMapping | None:
         """Return the most specific mapping that covers the GRES, if any."""

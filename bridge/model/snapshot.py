@@ -9,6 +9,7 @@ from bridge.model.fleet import FleetSpec, QueueSpec
 from bridge.model.gang import Gang
 from bridge.model.kube import ClaimView, KubeNode, MirrorView, PodView, Pool
 from bridge.model.slurm import SlurmView
+from bridge.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,7 @@ class Snapshot:
     """Everything one cycle knows. ``slurm`` is None while slurmctld does not answer: unknown, never gone.
 
     ``not_before`` holds back new attempts and resubmissions (gang uid to seconds since the epoch).
+    ``topology`` is that of the fleet's nodes, by Slurm name; None when it is to be read from their labels alone.
     ``services`` are (namespace, gang uid) of the headless services of gangs.
     """
 
@@ -30,5 +32,6 @@ class Snapshot:
     services: frozenset[tuple[str, str]] = frozenset()
     nodes: tuple[KubeNode, ...] = ()
     pools: tuple[Pool, ...] = ()
+    topology: Topology | None = None
     slurm: SlurmView | None = None
     not_before: Mapping[str, int] = field(default_factory=dict)

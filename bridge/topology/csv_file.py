@@ -10,9 +10,9 @@ import io
 from collections.abc import Collection, Sequence
 
 from bridge.errors import ParseError
+from bridge.model.topology import Topology
 from bridge.topology.natural import listed
 from bridge.topology.tiers import Tiers, align
-from bridge.topology.topology import Topology
 
 
 def read_csv(

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bridge.model.topology import Topology
 from bridge.topology.natural import listed, natural_key
 from bridge.topology.paths import names_of, paths_of
-from bridge.topology.topology import Topology
 
 _Names = Mapping[str, Sequence[str]]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from bridge.errors import ParseError
 from bridge.model.hostlist import expand
+from bridge.model.topology import Topology
 from bridge.topology.blocks import Block, tiers_of_blocks
 from bridge.topology.switches import Switch, tiers_of_switches
 from bridge.topology.tiers import Tiers, align
-from bridge.topology.topology import Topology
 
 _PAIR = re.compile(r"([\w.]+)\s*=\s*(?:\"([^\"]*)\"|((?![\w.]+\s*=)\S*))")
 _COMMENT = re.compile(r"(?<!\\)#.*")

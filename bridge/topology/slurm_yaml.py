@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from bridge.errors import ParseError
+from bridge.model.topology import Topology
 from bridge.topology.blocks import Block
 from bridge.topology.slurm_conf import Found, read_conf
 from bridge.topology.switches import Switch
 from bridge.topology.tiers import align
-from bridge.topology.topology import Topology
 
 _YES = frozenset({"true", "yes", "on"})
 _UNREAD = ("ring", "torus3d")

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bridge.model.topology import Topology
 from bridge.topology.natural import listed, natural_key
 from bridge.topology.paths import paths_of
-from bridge.topology.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

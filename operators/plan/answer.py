@@ -11,9 +11,10 @@ from bridge.lifecycle.admission import Refused, admit
 from bridge.lifecycle.fleetview import FleetView
 from bridge.model.fleet import QueueSpec
 from bridge.model.gang import Gang
+from bridge.model.links import LinkModel
 from bridge.placement.board import Board
 from bridge.placement.fragmentation import Fragmentation, measure
-from bridge.placement.quality import LinkModel, Quality, assess
+from bridge.placement.quality import Quality, assess
 from bridge.placement.request import NodeCapacity, Placed, Request, Unplaceable
 
 

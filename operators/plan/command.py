@@ -16,7 +16,7 @@ from bridge.errors import BridgeError, ParseError
 from bridge.lifecycle.admission import Refusal
 from bridge.model.gang import Gang
 from bridge.model.quantity import parse_mib
-from bridge.topology.topology import Topology
+from bridge.model.topology import Topology
 from operators.plan.answer import Answer, Question, answer
 from operators.plan.busyfile import Busy, parse_busy
 from operators.plan.gangfile import read_gang_file

@@ -12,13 +12,14 @@ from bridge.errors import SpecError
 from bridge.lifecycle.fleetview import join
 from bridge.model.fleet import QueueSpec
 from bridge.model.gang import Gang
+from bridge.model.slurm import SlurmView
 from bridge.model.snapshot import Snapshot
 from bridge.slurm.port import SlurmPort
+from bridge.topology.fleet import fleet_topology
 from operators import reading
 from operators.kube.client import KubeClient
 from operators.kube.resources import FLEETS, GANGQUEUES, NAMESPACES, NODES, RESOURCESLICES
 from operators.plan.answer import Question
-from operators.plan.linkmodel import read_link_model
 
 Object = Mapping[str, Any]
 
@@ -31,16 +32,20 @@ async def live_question(gang: Gang, client: KubeClient, port: SlurmPort) -> Ques
         client.list(NAMESPACES),
         client.list(NODES, label_selector=wellknown.SLURM_NODE),
         client.list(RESOURCESLICES),
-        port.view(),
+        _ask(port),
     )
     known, problems = _queues(queues)
     found = sorted(fleets, key=lambda obj: str(obj["metadata"]["name"]))
+    fleet = reading.read_fleet(found[0]) if found else None
+    managed = tuple(node for obj in nodes if (node := reading.read_node(obj)))
+    view_of_slurm, topology = slurm
     snapshot = Snapshot(
         now=int(time.time()),
-        fleet=reading.read_fleet(found[0]) if found else None,
-        nodes=tuple(node for obj in nodes if (node := reading.read_node(obj))),
+        fleet=fleet,
+        nodes=managed,
         pools=reading.read_pools(slices),
-        slurm=slurm,
+        topology=fleet_topology(fleet, managed, topology) if fleet else None,
+        slurm=view_of_slurm,
     )
     view = join(snapshot)
     if view is None:
@@ -50,9 +55,13 @@ async def live_question(gang: Gang, client: KubeClient, port: SlurmPort) -> Ques
         view=view,
         queues=known,
         namespaces={obj["metadata"]["name"]: obj["metadata"].get("labels") or {} for obj in namespaces},
-        model=read_link_model((found[0]["spec"].get("topology") or {}).get("linkModel") or {}),
+        model=view.fleet.links,
         problems=problems,
     )
+
+
+async def _ask(port: SlurmPort) -> tuple[SlurmView, str]:
+    return await port.view(), await port.topology()
 
 
 def _queues(objects: Iterable[Object]) -> tuple[dict[str, QueueSpec], tuple[str, ...]]:

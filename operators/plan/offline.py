@@ -14,8 +14,8 @@ from bridge.model.gang import Gang
 from bridge.model.gres import Gres
 from bridge.model.kube import KubeNode
 from bridge.model.slurm import SlurmNode, SlurmView
+from bridge.model.topology import Topology
 from bridge.placement.request import NodeCapacity
-from bridge.topology.topology import Topology
 from operators.plan.answer import Question
 from operators.plan.busyfile import Busy
 
@@ -56,6 +56,7 @@ def offline_question(gang: Gang, topology: Topology, busy: Busy, shape: NodeShap
         slurm=SlurmView(jobs={}, nodes={node.slurm.name: node.slurm for node in nodes}, taken_at=0.0),
         nodes={node.slurm.name: node for node in nodes},
         ledger=build_ledger((), ()),
+        topology=topology,
         now=0,
         free=_capacities(nodes, type_, busy, shape),
         total=_capacities(nodes, type_, Busy(), shape),

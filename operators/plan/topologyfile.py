@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from bridge.errors import ParseError
+from bridge.model.topology import Topology
 from bridge.topology.csv_file import read_csv
 from bridge.topology.slurm_yaml import read_slurm
-from bridge.topology.topology import Topology
 from operators.plan.located import BadInput, read_text
 
 

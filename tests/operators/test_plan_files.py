@@ -10,9 +10,9 @@ import yaml
 
 from bridge.errors import SpecError
 from bridge.model.gang import GangSpec
+from operators.linkmodel import read_link_model
 from operators.plan.busyfile import parse_busy
 from operators.plan.gangfile import ROLE_FIELDS, SPEC_FIELDS, TOPOLOGY_FIELDS, read_gang_file
-from operators.plan.linkmodel import read_link_model
 from operators.plan.located import BadInput, parse_yaml
 from operators.plan.topologyfile import read_topology
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bridge.topology.topology import Topology
+from bridge.model.topology import Topology
 from operators.plan.answer import Answer, answer
 from operators.plan.busyfile import Busy
 from operators.plan.offline import NodeShape, offline_question

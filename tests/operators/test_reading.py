@@ -4,7 +4,7 @@ import pytest
 
 from bridge import wellknown
 from bridge.errors import SpecError
-from bridge.model.fleet import DeviceMapping, Mode
+from bridge.model.fleet import DeviceMapping, LabelSource, Mode
 from bridge.model.gang import GangSpec, GangStatus, Role
 from bridge.model.gres import GresRequest
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, PoolDevice
@@ -116,7 +116,7 @@ def test_a_mirror_is_read_with_its_incarnation():
 def test_a_fleet_is_read_with_its_levels_labels_and_devices():
     spec = reading.read_fleet(fleet())
     assert (spec.name, spec.mode, spec.levels) == ("main", Mode.SHARE, LEVELS)
-    assert spec.level_labels == {level: f"topology/{level}" for level in LEVELS}
+    assert spec.sources == (LabelSource(labels={level: f"topology/{level}" for level in LEVELS}),)
     assert spec.devices == (DeviceMapping(gres="gpu:h100", driver=wellknown.DRIVER, device_class=wellknown.DRIVER),)
 
 

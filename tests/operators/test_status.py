@@ -12,9 +12,10 @@ from bridge.lifecycle.fleetview import join
 from bridge.model.gang import Condition, ConditionType, GangStatus, HoldStatus, Outcome, Phase, Result
 from bridge.model.gres import Gres
 from bridge.model.slurm import JobState, SlurmInfo
+from bridge.model.topology import Topology
 from operators import reading
 from operators.status import fleet_status, gang_status, mirror_status, timestamp
-from tests.builders import NOW, gang, gpus, hold, job, kube_node, node, snapshot
+from tests.builders import LEVELS, NOW, gang, gpus, hold, job, kube_node, node, snapshot
 from tests.kube.fakepatch import merge
 from tests.kube.structural import problems, schema_of, unknown_fields
 
@@ -161,9 +162,9 @@ def test_a_time_is_utc():
 INFO = SlurmInfo(version="26.05.5", cluster="lab", adapter="pyslurm")
 
 
-def dashboard(seen, *, owners=(), info=INFO, error=""):
+def dashboard(seen, *, owners=(), info=INFO, error="", previous=()):
     decisions = [Decision(gang=each) for each in owners]
-    return fleet_status(join(seen), decisions, info, error, since=NOW - 5, now=NOW)
+    return fleet_status(join(seen), decisions, info, error, previous=previous, now=NOW)
 
 
 def test_the_dashboard_counts_every_gpu_once():
@@ -192,7 +193,7 @@ def test_devices_that_slurm_only_counts_are_not_on_the_dashboard():
 def test_gangs_are_counted_by_the_phase_that_they_are_about_to_have():
     first, second = gang("first"), gang("second")
     decided = Decision(gang=second, status=replace(second.status, phase=Phase.RUNNING))
-    status = fleet_status(None, [Decision(gang=first), decided], None, "down", since=NOW, now=NOW)
+    status = fleet_status(None, [Decision(gang=first), decided], None, "down", previous=[], now=NOW)
     assert status["gangs"]["summary"] == "1 pending, 1 running"
     phases = status["gangs"]["phases"]
     assert {name: count for name, count in phases.items() if count} == {"Pending": 1, "Running": 1}
@@ -204,7 +205,25 @@ def test_while_slurmctld_is_silent_the_numbers_stay_and_a_condition_says_why():
     assert set(status) == {"conditions", "gangs"}
     (condition,) = status["conditions"]
     assert (condition["status"], condition["message"]) == ("False", "connect failure")
-    assert condition["lastTransitionTime"] == timestamp(NOW - 5)
+    assert condition["lastTransitionTime"] == timestamp(NOW)
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes_and_stays_when_nothing_new_is_known():
+    before = [
+        {"type": "SlurmReachable", "status": "False", "message": "x", "lastTransitionTime": timestamp(NOW - 5)},
+        {"type": "TopologyConsistent", "status": "True", "message": "y", "lastTransitionTime": timestamp(NOW - 9)},
+    ]
+    silent = dashboard(snapshot([node("n1")], silent=True), info=None, error="still", previous=before)["conditions"]
+    assert [item["lastTransitionTime"] for item in silent] == [timestamp(NOW - 5), timestamp(NOW - 9)]
+    assert [item["message"] for item in silent] == ["still", "y"]
+    back = dashboard(snapshot([node("n1")]), previous=before)["conditions"]
+    assert [item["lastTransitionTime"] for item in back] == [timestamp(NOW), timestamp(NOW - 9)]
+
+
+def test_what_is_wrong_with_the_topology_is_a_condition():
+    lost = snapshot([node("n1")], topology=Topology(levels=LEVELS, problems=("no source has a domain for n1",)))
+    (condition,) = [item for item in dashboard(lost)["conditions"] if item["type"] == "TopologyConsistent"]
+    assert (condition["status"], condition["message"]) == ("False", "no source has a domain for n1")
 
 
 def test_a_dashboard_follows_the_published_schema():

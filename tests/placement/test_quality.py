@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.placement.quality import LinkModel, Quality, assess
+from bridge.model.links import LinkModel
+from bridge.placement.quality import Quality, assess
 from bridge.placement.request import Placed
 from bridge.placement.tree import count_domains
 

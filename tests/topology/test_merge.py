@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.model.topology import Topology
 from bridge.topology.merge import merge
 from bridge.topology.paths import names_of, paths_of
-from bridge.topology.topology import Topology
 
 LEVELS = ("spine", "rack")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.placement.quality import LinkModel
+from bridge.model.links import LinkModel
 
 _FIELDS = {
     "nodeGBps": "node",
