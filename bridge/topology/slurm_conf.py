@@ -1,7 +1,7 @@
 """Slurm's topology as lines: ``topology.conf(5)`` of topology/tree and topology/block, and ``scontrol show topology``.
 
-Both are read by one grammar, Slurm's own: ``Key=value`` pairs, keys in any case, ``#`` begins a comment (``\\#`` does
-not), a line that ends with ``\\`` goes on. What scontrol adds is told apart by its keys: a switch with ``Level`` above
+Both are read by one grammar, Slurm's own: ``Key=value`` pairs, keys in any case and the last of equal ones counts,
+``#`` begins a comment (``\\#`` does not), a line that ends with ``\\`` goes on. What scontrol adds is told apart by its keys: a switch with ``Level`` above
 0 lists all nodes below it beside its ``Switches``, and AggregatedBlock repeats what BlockSize says. 24.11 and 26.05
 print the same keys.
 """
@@ -109,7 +109,7 @@ def _read_line(where: str, line: str, found: Found) -> None:
         return
     if strange:
         found.problems.append(f"{where}: not understood and ignored: {', '.join(strange)[:80]!r}")
-    _take(where, leading, dict(reversed(pairs)), found)
+    _take(where, leading, dict(pairs), found)
 
 
 def _take(where: str, leading: str, values: dict[str, str], found: Found) -> None:

@@ -77,7 +77,7 @@ def _parents(by_name: Mapping[str, Switch], problems: list[str]) -> dict[str, st
         if switch.nodes and switch.children:
             problems.append(f"switch {switch.name} has nodes: its switches are ignored, as Slurm does")
             continue
-        for child in sorted(set(switch.children), key=natural_key):
+        for child in dict.fromkeys(switch.children):
             problem = _misfit(switch.name, child, by_name, parents)
             if problem:
                 problems.append(f"switch {switch.name}: {problem}")

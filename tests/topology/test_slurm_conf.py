@@ -78,6 +78,7 @@ def test_a_short_branch_stands_for_itself_where_it_skips_a_tier():
         "Nodes=n3\nSwitchName=leaf Nodes=n[1-2]\r\n\r\n",
         "SwitchName=leaf Level=0 LinkSpeed=1 Nodes=n[1-2] \n",
         "SwitchName=leaf Nodes=n[1-2]\\",
+        "SwitchName=leaf Nodes=n3 Nodes=n[1-2]",
     ],
 )
 def test_lines_are_read_as_slurm_reads_them(line):
