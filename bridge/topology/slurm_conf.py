@@ -1,9 +1,9 @@
 """Slurm's topology as lines: ``topology.conf(5)`` of topology/tree and topology/block, and ``scontrol show topology``.
 
 Both are read by one grammar, Slurm's own: ``Key=value`` pairs, keys in any case and the last of equal ones counts,
-``#`` begins a comment (``\\#`` does not), a line that ends with ``\\`` goes on. What scontrol adds is told apart by its keys: a switch with ``Level`` above
-0 lists all nodes below it beside its ``Switches``, and AggregatedBlock repeats what BlockSize says. 24.11 and 26.05
-print the same keys.
+``#`` begins a comment (``\\#`` does not), a line that ends with ``\\`` goes on. What scontrol adds is told apart by its
+keys: a switch with ``Level`` above 0 lists all nodes below it beside its ``Switches``, and AggregatedBlock repeats what
+BlockSize says. 24.11 and 26.05 print the same keys.
 """
 
 from __future__ import annotations
