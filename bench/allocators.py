@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from bench.fleets import GPU, Fleet
 from bench.slurm.client import Client
 from bridge.model.gres import GresRequest
 from bridge.placement.board import Board
-from bridge.placement.request import Placed, Request, Segment
+from bridge.placement.request import NodeCapacity, Placed, Request, Segment
 from bridge.placement.search import place_on
 
 
@@ -25,7 +25,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """``decision`` is the time of the answer in seconds, ``total`` has the taking too. ``nodes`` is empty when refused."""
+    """``decision`` is the time of the answer, ``total`` that of taking too, in seconds; no ``nodes`` when refused."""
 
     decision: float
     total: float
@@ -83,8 +83,16 @@ class Ours:
         began = time.perf_counter()
         for name in taken.nodes:
             node = self.board.nodes[name]
-            gpus = {GPU: node.gpus[GPU] + taken.gpus}
-            self.board.put(replace(node, gpus=gpus, busy_gpus=node.busy_gpus - taken.gpus, cpus=node.cpus + 1))
+            self.board.put(
+                NodeCapacity(
+                    name=name,
+                    gpus={GPU: node.gpus[GPU] + taken.gpus},
+                    cpus=node.cpus + 1,
+                    memory_mib=node.memory_mib,
+                    busy_gpus=node.busy_gpus - taken.gpus,
+                    domains=node.domains,
+                )
+            )
         return time.perf_counter() - began
 
 

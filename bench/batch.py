@@ -55,7 +55,7 @@ def solver(cache: Path, say: Callable[[str], None]) -> Path:
     if not stamp.exists():
         say(f"an environment for OR-Tools {ORTOOLS} in {home}")
         subprocess.run([sys.executable, "-m", "venv", home], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"ortools=={ORTOOLS}"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"ortools=={ORTOOLS}"]
         subprocess.run(pip, check=True)
         stamp.touch()
     return python
@@ -96,7 +96,12 @@ def _solve(python: Path, fleet: Fleet, out: frozenset[str], asks: Sequence[Ask],
         "seconds": seconds,
     }
     done = subprocess.run(
-        [python, SCRIPT], input=json.dumps(problem), capture_output=True, text=True, check=True, timeout=60 + 4 * seconds
+        [python, SCRIPT],
+        input=json.dumps(problem),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60 + 4 * seconds,
     )
     return dict(json.loads(done.stdout))
 

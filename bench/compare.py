@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from bench.allocators import Allocator, Ask, Ours, Slurm
 from bench.exact import Counts, Optimum, touched
 from bench.fleets import Fleet, Shape
+from bench.samples import percentile
 from bench.slurm import client, instance
 from e2e.lab.layout import Layout
 
@@ -22,13 +23,15 @@ REPEATS = 3
 
 @dataclass(slots=True, kw_only=True)
 class Cell:
-    """All answers of one allocator on one fleet at one share of free nodes. ``best`` and ``found`` are sums."""
+    """All answers of one allocator on one fleet at one share of free nodes. ``decisions`` and ``cycles`` are seconds by
+    size of the gang, a cycle is deciding, taking and giving back; ``best`` and ``found`` are sums.
+    """
 
     title: str
     free: float
-    decisions: list[float] = field(default_factory=list)
+    decisions: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     jobs: list[int] = field(default_factory=list)
-    cycles: float = 0.0
+    cycles: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     own: list[float] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
     placed: int = 0
@@ -39,6 +42,16 @@ class Cell:
     levels: int = 0
     found: list[int] = field(default_factory=lambda: [0, 0, 0])
     best: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    @property
+    def times(self) -> list[float]:
+        """The decisions about gangs of any size."""
+        return [seconds for found in self.decisions.values() for seconds in found]
+
+    @property
+    def rate(self) -> float:
+        """Gangs a second when every size is as frequent; of medians, so that a disturbed machine matters little."""
+        return len(self.cycles) / sum(percentile(seconds, 0.5) for seconds in self.cycles.values())
 
     def judge(self, found: Counts | None, best: Counts | None) -> None:
         """Count one answer; None stands for "refused" and for "does not fit"."""
@@ -66,12 +79,12 @@ def ask_once(cell: Cell, allocator: Allocator, ask: Ask, repeats: int = 1) -> tu
     nodes: tuple[str, ...] = ()
     for _ in range(repeats):
         taken = allocator.take(ask)
-        cell.decisions.append(taken.decision)
-        cell.cycles += taken.total
-        nodes = taken.nodes
+        cell.decisions[ask.nodes].append(taken.decision)
+        seconds, nodes = taken.total, taken.nodes
         if nodes:
-            cell.cycles += allocator.give(taken)
+            seconds += allocator.give(taken)
             cell.jobs.append(taken.job)
+        cell.cycles[ask.nodes].append(seconds)
     return nodes
 
 
@@ -91,9 +104,12 @@ def beside_slurm(lab: Layout, shape: Shape, draws: int, seed: int, say: Callable
                 # Whoever comes first finds cold caches: everyone does in turn.
                 for segment, allocator in rows[draw % len(rows) :] + rows[: draw % len(rows)]:
                     title = f"{allocator.title}, segments of {segment}" if segment else allocator.title
-                    cell = cells.setdefault((free, rows.index((segment, allocator)), title), Cell(title=title, free=free))
+                    cell = cells.setdefault(
+                        (free, rows.index((segment, allocator)), title), Cell(title=title, free=free)
+                    )
                     _one(cell, fleet, out, allocator, segment)
-            say(f"{shape.nodes} nodes beside Slurm: {draw + 1} of {draws} states")
+            if (draw + 1) % max(1, draws // 4) == 0:
+                say(f"{shape.nodes} nodes beside Slurm: {draw + 1} of {draws} states")
         own = client.own_times(instance.log(lab))
     for cell in cells.values():
         cell.own = [own[job] for job in cell.jobs if job in own]

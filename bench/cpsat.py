@@ -1,8 +1,8 @@
 """The best placement of a batch of gangs with segments, by CP-SAT. Runs alone, with an interpreter that has OR-Tools.
 
 stdin: {"leaves": [[spine, free nodes], ...], "gangs": [[segments, size of a segment], ...], "seconds": limit}
-stdout: {"status", "nodes", "bound", "spines", "leaves", "wall"}: nodes placed at most, and with so many placed the fewest
-spines and leaves that gangs touch (sums over gangs); ``bound`` is a proved upper bound of the nodes.
+stdout: {"status", "nodes", "bound", "spines", "leaves", "wall"}: nodes placed at most, and with so many placed the
+fewest spines and leaves that gangs touch (sums over gangs); ``bound`` is a proved upper bound of the nodes.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ def solve(problem: dict[str, Any]) -> dict[str, Any]:
 def _model(problem: dict[str, Any]) -> tuple[cp_model.CpModel, Any, dict[str, list[Any]]]:
     model = cp_model.CpModel()
     leaves, gangs = problem["leaves"], problem["gangs"]
-    placed, domains = 0, {"spines": [], "leaves": []}
+    placed: Any = 0
+    domains: dict[str, list[Any]] = {"spines": [], "leaves": []}
     used: list[Any] = [0] * len(leaves)
     for number, (segments, size) in enumerate(gangs):
         accepted = model.new_bool_var(f"accepted {number}")
-        given, by_spine = [], {}
+        given: list[Any] = []
+        by_spine: dict[str, list[Any]] = {}
         for leaf, (spine, free) in enumerate(leaves):
             most = min(segments, free // size)
             if not most:

@@ -21,7 +21,9 @@ Counts = tuple[int, ...]
 class Optimum:
     """Answers for one state of a fleet and one size of segment, for gangs of up to ``limit`` nodes."""
 
-    def __init__(self, homes: Mapping[str, tuple[str, ...]], free: Iterable[str], *, limit: int, segment: int = 1) -> None:
+    def __init__(
+        self, homes: Mapping[str, tuple[str, ...]], free: Iterable[str], *, limit: int, segment: int = 1
+    ) -> None:
         self._segment = segment
         self._levels = len(next(iter(homes.values())))
         self._limit = limit // segment
@@ -46,7 +48,7 @@ class Optimum:
         return tuple(reversed(digits))
 
     def _price(self, depth: int) -> int:
-        return BASE ** (self._levels - depth)
+        return int(BASE ** (self._levels - depth))
 
     def _leaf(self, free: int) -> list[int]:
         return [0] + [self._price(self._levels)] * min(free // self._segment, self._limit)

@@ -68,7 +68,7 @@ class Shape:
         return self.spines * self.leaves * self.size
 
     def fleet(self) -> Fleet:
-        homes = {}
+        homes: dict[str, tuple[str, ...]] = {}
         for number in range(self.nodes):
             leaf = number // self.size
             spine = leaf // self.leaves
@@ -86,7 +86,7 @@ NVL72 = Shape(spines=8, leaves=8, gpus=4)
 
 def lingjun() -> Fleet:
     """Return the hosts of a production cluster by switch (lingjun.csv says where they come from)."""
-    homes = {}
+    homes: dict[str, tuple[str, ...]] = {}
     with LINGJUN.open(newline="") as source:
         for row in csv.DictReader(line for line in source if not line.startswith("#")):
             dsw, psw, asw = row["DSW"], row["PSW"], row["ASW"]

@@ -18,13 +18,13 @@ def ms(seconds: float) -> str:
     value = seconds * 1000
     if math.isnan(value):
         return "-"
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+    digits = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}"
 
 
-def rate(count: int, seconds: float) -> str:
-    """Return how many a second."""
-    value = count / seconds if seconds else math.nan
-    return "-" if math.isnan(value) else f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+def per_second(value: float) -> str:
+    """Return a rate without digits that say nothing."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def percent(part: int, whole: int) -> str:

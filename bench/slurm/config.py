@@ -59,7 +59,9 @@ def topology(shape: Shape) -> str:
     for spine in range(shape.spines):
         first = spine * shape.leaves
         lines += [f"      - switch: spine{spine}", f"        children: leaf[{first}-{first + shape.leaves - 1}]"]
-    leaves = [(leaf, f"n[{leaf * shape.size + 1}-{(leaf + 1) * shape.size}]") for leaf in range(shape.spines * shape.leaves)]
+    leaves = [
+        (leaf, f"n[{leaf * shape.size + 1}-{(leaf + 1) * shape.size}]") for leaf in range(shape.spines * shape.leaves)
+    ]
     for leaf, nodes in leaves:
         lines += [f"      - switch: leaf{leaf}", f"        nodes: {nodes}"]
     lines += ["- topology: block", "  cluster_default: false", "  block:", "    block_sizes:"]

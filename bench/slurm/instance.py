@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,11 +11,12 @@ from pathlib import Path
 
 from bench.fleets import Shape
 from bench.slurm.config import PORT, files
-from e2e.lab import chroot, supervise
+from e2e.lab import chroot, lifecycle, mounts, supervise
 from e2e.lab.command import LabError
 from e2e.lab.layout import Layout, layout
 from e2e.lab.supervise import Daemon
 
+NAME = "slurmctld"
 SOURCE = Path(__file__).with_name("allocate.c")
 PREPARE = """
 set -e
@@ -29,25 +29,32 @@ cc -O2 -o /usr/local/bin/allocate /lab/allocate.c -lslurm
 
 @contextmanager
 def root() -> Iterator[Layout]:
-    """Mount a root for the bench below a temporary folder; nothing of it stays."""
+    """Mount a root for the bench beside the lab's state folder; nothing of it stays, nor of a run that was killed."""
     base = layout()
-    parent = base.state.parent
-    parent.mkdir(parents=True, exist_ok=True)
-    state = Path(tempfile.mkdtemp(prefix=f"{base.state.name}-bench-", dir=parent))
-    lab = replace(base, state=state)
-    try:
-        chroot.enter(lab)
-        shutil.copyfile(SOURCE, lab.scratch / SOURCE.name)
-        etc = lab.root / "etc/slurm"
-        etc.mkdir(parents=True, exist_ok=True)
-        key = etc / "slurm.key"
-        key.write_bytes(secrets.token_bytes(1024))
-        key.chmod(0o600)
-        chroot.inside(lab, "sh", "-c", PREPARE)
-        yield lab
-    finally:
-        chroot.leave(lab.root)
-        shutil.rmtree(state, ignore_errors=True)
+    lab = replace(base, state=base.state.with_name(f"{base.state.name}-bench"))
+    with lifecycle.exclusive(lab):
+        _wipe(lab)
+        try:
+            chroot.enter(lab)
+            shutil.copyfile(SOURCE, lab.scratch / SOURCE.name)
+            key = lab.root / "etc/slurm/slurm.key"
+            key.parent.mkdir(parents=True, exist_ok=True)
+            key.write_bytes(secrets.token_bytes(1024))
+            key.chmod(0o600)
+            chroot.inside(lab, "sh", "-c", PREPARE)
+            yield lab
+        finally:
+            _wipe(lab)
+
+
+def _wipe(lab: Layout) -> None:
+    supervise.stop(lab, NAME, grace=20)
+    chroot.leave(lab.root)
+    if mounts.below(lab.state):
+        raise LabError(f"something stays mounted below {lab.state}; it is not deleted")
+    for entry in lab.state.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
 
 
 @contextmanager
@@ -56,9 +63,9 @@ def slurmctld(lab: Layout, shape: Shape) -> Iterator[None]:
     for name, text in files(shape).items():
         (lab.root / "etc/slurm" / name).write_text(text)
     chroot.inside(lab, "sh", "-c", "rm -rf /var/spool/slurmctld/*")
-    supervise.log_of(lab, "slurmctld").unlink(missing_ok=True)
+    supervise.log_of(lab, NAME).unlink(missing_ok=True)
     daemon = Daemon(
-        name="slurmctld",
+        name=NAME,
         argv=chroot.command(lab, "slurmctld", "-D", "-i"),
         ready=lambda: _answers(lab),
         endpoint=f"127.0.0.1:{PORT}",
@@ -73,7 +80,7 @@ def slurmctld(lab: Layout, shape: Shape) -> Iterator[None]:
 
 def log(lab: Layout) -> Path:
     """Return slurmctld's log."""
-    return supervise.log_of(lab, "slurmctld")
+    return supervise.log_of(lab, NAME)
 
 
 def version(lab: Layout) -> str:
