@@ -17,6 +17,7 @@ from e2e.demo import background
 from e2e.lab import external, fleet, layout, lifecycle
 from e2e.operator import Operator, install
 from operators.kube.client import KubeClient
+from operators.kube.resources import GANGJOBS
 
 NODES, GPUS = 256, 8
 GANG_PODS, GANG_ROUNDS = 8, 20
@@ -60,6 +61,9 @@ class Bench:
 
     async def start(self) -> None:
         await asyncio.to_thread(self.operator.start)
+        # Of an earlier run that was killed.
+        await world.remove_all(self.client, GANGJOBS)
+        await world.until_empty(self.client, GANGJOBS, *world.LEFT)
         await world.until_published(self.client, DRIVER, NODES + len(fleet.gpu_nodes()))
         self.say("the operator runs and has published every node")
 
