@@ -13,7 +13,7 @@ _BY_STATE = {
     JobState.PREEMPTED: Result.PREEMPTED,
     JobState.NODE_FAIL: Result.NODE_FAILED,
     JobState.BOOT_FAIL: Result.NODE_FAILED,
-    # Without a process a hold cannot fail. slurmctld fails it when it cannot tell the submitter of it (a call that hung).
+    # Without a process a hold cannot fail; slurmctld fails it when it cannot answer the submitter (a call that hung).
     JobState.FAILED: Result.HOLD_LOST,
 }
 _ENDED_BY_PODS = frozenset({Result.SUCCEEDED, Result.POD_FAILED, Result.POD_LOST})
