@@ -49,7 +49,8 @@ def test_a_silence_of_slurmctld_of_30_s_kills_and_frees_nothing() -> None:
         starting.wait_for("Running")
     assert _devices().items() >= before.items()
     assert [running.hold()["job_id"], starting.hold()["job_id"]] == jobs
-    assert len(late.holds()) == 1
+    # Its submission had no answer, so slurmctld may have made and ended a hold in the meantime; never two live ones.
+    assert [hold["job_state"] for hold in late.holds()].count(["RUNNING"]) == 1
     assert running.status()["attempt"] == starting.status()["attempt"] == 1
     audit.assert_sound()
 
