@@ -139,8 +139,10 @@ class Observer:
     def snapshot(self, slurm: SlurmView | None, not_before: Mapping[str, int], slurm_topology: str = "") -> Snapshot:
         """Return the frozen input of a cycle."""
         fleet = min(self.fleets.by_key.values(), key=lambda fleet: fleet.name, default=None)
+        system = self._reflectors[NAMESPACES].get("", "kube-system")
         return Snapshot(
             now=int(time.time()),
+            cluster=system["metadata"]["uid"] if system else "",
             fleet=fleet,
             topology=self._read_topology(fleet, slurm_topology) if fleet else None,
             queues={queue.name: queue for queue in self.queues.by_key.values()},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from bridge import wellknown
 from bridge.accounting.gres import parse_gres_request
@@ -31,6 +32,7 @@ from bridge.model.selector import Operator, Requirement, Selector
 from operators.linkmodel import read_link_model
 
 Object = Mapping[str, Any]
+Word = TypeVar("Word", bound=StrEnum)
 
 ORIGIN_SLURM = "Slurm"
 _OURS = frozenset({wellknown.FINALIZER, wellknown.DELETE_PROTECTION})
@@ -122,13 +124,14 @@ def _gang_status(status: Object) -> GangStatus:
     return GangStatus(
         attempt=status.get("attempt", 1),
         restarts=status.get("restarts", 0),
-        phase=Phase(status.get("phase", Phase.PENDING)),
+        phase=_known(Phase, status.get("phase", ""), Phase.PENDING),
         reason=status.get("reason", ""),
         message=status.get("message", ""),
         conditions=tuple(_condition(conditions[type_]) for type_ in ConditionType if type_ in conditions),
         outcome=_outcome(outcome) if outcome else None,
         hold=_hold(hold) if hold else None,
         placement=(status.get("placement") or {}).get("summary", ""),
+        quality=(status.get("placement") or {}).get("quality", ""),
         ready_pods=status.get("readyPods", 0),
         pods=status.get("pods", ""),
         gpus=status.get("gpus", 0),
@@ -153,15 +156,19 @@ def _condition(item: Object) -> Condition:
 def _outcome(item: Object) -> Outcome:
     return Outcome(
         attempt=item["attempt"],
-        result=Result(item["result"]),
+        result=_known(Result, item["result"], Result.HOLD_LOST),
         exit_code=item.get("exitCode", 0),
         message=item.get("message", ""),
     )
 
 
 def _hold(item: Object) -> HoldStatus:
-    nodes = tuple(item.get("nodes", "").split(",")) if item.get("nodes") else ()
-    return HoldStatus(job_id=item["jobId"], state=item.get("state", ""), nodes=nodes)
+    return HoldStatus(job_id=item["jobId"], state=item.get("state", ""), nodes=item.get("nodes", ""))
+
+
+def _known(kind: type[Word], text: str, otherwise: Word) -> Word:
+    """Return a word of ours; ``otherwise`` for one that a newer version wrote."""
+    return kind(text) if text in set(kind) else otherwise
 
 
 def read_mirror(obj: Object) -> MirrorView:

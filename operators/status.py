@@ -11,6 +11,7 @@ from bridge.accounting.devicemap import tracked_types
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.fleetview import FleetView
 from bridge.model.gang import Condition, Gang, GangStatus, Phase
+from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
 
 Object = dict[str, Any]
@@ -38,8 +39,8 @@ def gang_status(gang: Gang, status: GangStatus) -> Object:
             "exitCode": outcome.exit_code,
             "message": outcome.message[:1024],
         },
-        "hold": {"jobId": hold.job_id, "state": hold.state, "nodes": ",".join(hold.nodes)} if hold else None,
-        "placement": {"summary": status.placement} if status.placement else None,
+        "hold": {"jobId": hold.job_id, "state": hold.state, "nodes": hold.nodes} if hold else None,
+        "placement": {"summary": status.placement, "quality": status.quality} if status.placement else None,
         "pods": status.pods,
         "readyPods": status.ready_pods,
         "gpus": status.gpus,
@@ -77,7 +78,7 @@ def mirror_status(job: SlurmJob) -> Object:
         "hold": {
             "jobId": job.job_id,
             "state": job.state,
-            "nodes": ",".join(job.nodes or job.required_nodes),
+            "nodes": fold(job.nodes or job.required_nodes),
             "name": job.name,
             "user": job.user,
             "account": job.account,

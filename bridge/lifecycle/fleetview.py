@@ -68,6 +68,7 @@ class FleetView:
     ledger: Ledger
     topology: Topology
     now: int
+    cluster: str = ""
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
 
@@ -111,6 +112,7 @@ def join(snapshot: Snapshot) -> FleetView | None:
         ledger=ledger,
         topology=topology,
         now=snapshot.now,
+        cluster=snapshot.cluster,
         free={name: _capacity(node, used.get(name, set())) for name, node in nodes.items()},
         total={name: _capacity(node, None) for name, node in nodes.items()},
     )

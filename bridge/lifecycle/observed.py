@@ -45,8 +45,11 @@ def own_holds(snapshot: Snapshot) -> dict[str, list[SlurmJob]]:
     }
     found: dict[str, list[SlurmJob]] = {}
     for job in sorted(snapshot.slurm.jobs.values(), key=_age) if snapshot.slurm else ():
-        if job.marker is not None and (job.is_sealed or users.get(job.marker.key.uid) == job.user):
-            found.setdefault(job.marker.key.uid, []).append(job)
+        marker = job.marker
+        if marker is None or marker.cluster != snapshot.cluster:
+            continue
+        if job.is_sealed or users.get(marker.key.uid) == job.user:
+            found.setdefault(marker.key.uid, []).append(job)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bridge.lifecycle.actions import Action, CancelHold, DeletePod, FreeClaim, Stages
 from bridge.lifecycle.observed import own_holds
+from bridge.model.fleet import Mode
 from bridge.model.snapshot import Snapshot
 
 GRACE_S = 30
@@ -11,7 +12,10 @@ GRACE_S = 30
 
 
 def orphans(snapshot: Snapshot) -> dict[str, Stages]:
-    """Return what removes leftovers, by gang uid: pods, then claims, then holds. Call only with complete lists."""
+    """Return what removes leftovers, by gang uid: pods, then claims, then holds. Call only with complete lists.
+
+    A Fleet in mode Observe writes nothing to Slurm, not even this.
+    """
     known = {gang.uid for gang in snapshot.gangs}
     pods: dict[str, list[Action]] = {}
     for pod in sorted(snapshot.pods, key=lambda pod: (pod.namespace, pod.name)):
@@ -24,7 +28,8 @@ def orphans(snapshot: Snapshot) -> dict[str, Stages]:
         if claim.gang_uid and claim.gang_uid not in known:
             claims.setdefault(claim.gang_uid, []).append(FreeClaim(claim=claim))
     holds: dict[str, list[Action]] = {}
-    for uid, jobs in own_holds(snapshot).items():
+    may_cancel = snapshot.fleet is not None and snapshot.fleet.mode is Mode.SHARE
+    for uid, jobs in own_holds(snapshot).items() if may_cancel else ():
         for job in jobs:
             old = snapshot.now - (job.submit_time or snapshot.now) >= GRACE_S
             if uid not in known and job.is_live and not job.completing and old:

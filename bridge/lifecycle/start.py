@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.accounting.ledger import gpu_indices
+from bridge.errors import SpecError
 from bridge.lifecycle import end
 from bridge.lifecycle.actions import (
     Action,
@@ -31,6 +32,7 @@ from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import HoldRequest, Marker
 from bridge.model.kube import ClaimView, PodPhase, PodView
 from bridge.model.slurm import JobState, SlurmJob
+from bridge.placement.quality import assess
 from bridge.placement.request import Placed, Request, Unplaceable
 from bridge.placement.tree import count_domains, rank_key
 from bridge.queue.timeline import NEVER, Pin, Timeline
@@ -51,14 +53,14 @@ def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Ti
     dry: list[Action] = [] if gang.status.is_true(ConditionType.ACCEPTED) else [DryRunPod(gang=gang)]
     stages = tuple(stage for stage in (first, dry, [SubmitHold(gang=gang, request=request)]) if stage)
     timeline.reserve(pin.placed, accepted.request, _pseudo_job(request, max(pin.free_at, view.now)))
-    return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view.now))
+    return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view))
 
 
 def hold_request(gang: Gang, accepted: Accepted, placed: Placed, view: FleetView) -> HoldRequest:
     """Return the exact hold for ``placed``: equal nodes, one task per pod."""
     role, queue, width = accepted.spec.role, accepted.queue, placed.pods_per_node
     return HoldRequest(
-        marker=Marker(key=gang.key, namespace=gang.namespace, name=gang.name),
+        marker=Marker(key=gang.key, namespace=gang.namespace, name=gang.name, cluster=view.cluster),
         name=gang.name,
         partition=queue.partition,
         account=queue.account,
@@ -91,7 +93,7 @@ def wait(
     if may_move and better is not None and set(better.nodes) != set(pinned):
         stages = ([RepinHold(gang=gang, job_id=hold.job_id, nodes=better.nodes)],)
         placed = better
-    status = _queued(gang, placed, blocked, view.now, slurm_reason=hold.reason)
+    status = _queued(gang, placed, blocked, view, slurm_reason=hold.reason)
     if all(name in view.nodes for name in placed.nodes):
         request = hold_request(gang, accepted, placed, view)
         timeline.reserve(placed, accepted.request, _pseudo_job(request, hold.start_time or view.now))
@@ -272,15 +274,26 @@ def _running(status: GangStatus, observed: Observed, now: int) -> GangStatus:
     return set_condition(status, ConditionType.RUNNING, False, "StartingPods", message, now=now)
 
 
-def _queued(gang: Gang, placed: Placed, blocked: Unplaceable | None, now: int, *, slurm_reason: str = "") -> GangStatus:
+def _queued(
+    gang: Gang, placed: Placed, blocked: Unplaceable | None, view: FleetView, *, slurm_reason: str = ""
+) -> GangStatus:
     words = [f"pinned to {len(placed.nodes)} nodes ({placed.describe()})"]
     if blocked is not None:
         words.insert(0, blocked.message)
     if slurm_reason and slurm_reason != "None":
         words.append(f"Slurm: {slurm_reason}")
     reason = str(blocked.shortage) if blocked is not None else "HoldSubmitted"
-    status = replace(gang.status, placement=placed.describe())
-    return set_condition(status, ConditionType.ACCEPTED, True, reason, "; ".join(words), now=now)
+    status = replace(gang.status, placement=placed.describe(), quality=_quality(gang, placed, view))
+    return set_condition(status, ConditionType.ACCEPTED, True, reason, "; ".join(words), now=view.now)
+
+
+def _quality(gang: Gang, placed: Placed, view: FleetView) -> str:
+    if isinstance(gang.spec, SpecError) or not placed.nodes or not all(name in view.nodes for name in placed.nodes):
+        return gang.status.quality
+    largest = max((sum(node.gpus.values()) for node in view.total.values()), default=1)
+    domains = [view.nodes[name].domains for name in placed.nodes]
+    per_pod, links = gang.spec.role.gres.count, view.fleet.links
+    return assess(placed, domains, gpus_per_pod=per_pod, gpus_per_node=largest, model=links).describe()
 
 
 def _describe(view: FleetView, nodes: tuple[str, ...]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from bridge.lifecycle.observed import Observed
 from bridge.model.gang import Condition, ConditionType, GangSpec, GangStatus, HoldStatus, Phase
+from bridge.model.hostlist import fold
 from bridge.model.kube import PodPhase
 from bridge.model.slurm import JobState
 
@@ -61,4 +63,11 @@ def _hold(status: GangStatus, observed: Observed) -> HoldStatus | None:
     if hold is None or hold.marker is None or hold.marker.key.attempt != status.attempt:
         return status.hold
     nodes = hold.required_nodes if hold.state is JobState.PENDING else hold.nodes
-    return HoldStatus(job_id=hold.job_id, state=hold.state, nodes=nodes or (status.hold.nodes if status.hold else ()))
+    shown = _folded(nodes) or (status.hold.nodes if status.hold else "")
+    return HoldStatus(job_id=hold.job_id, state=hold.state, nodes=shown)
+
+
+@lru_cache(maxsize=4096)
+def _folded(nodes: tuple[str, ...]) -> str:
+    """Return the hostlist. Remembered: every gang's is looked at in every cycle."""
+    return fold(nodes)

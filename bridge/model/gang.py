@@ -107,11 +107,11 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldStatus:
-    """The current attempt's hold, as last seen."""
+    """The current attempt's hold, as last seen; ``nodes`` is a hostlist."""
 
     job_id: int
     state: str
-    nodes: tuple[str, ...] = ()
+    nodes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +127,7 @@ class GangStatus:
     outcome: Outcome | None = None
     hold: HoldStatus | None = None
     placement: str = ""
+    quality: str = ""
     ready_pods: int = 0
     pods: str = ""
     gpus: int = 0

@@ -22,16 +22,21 @@ class GangKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """What a hold says of itself in ``admin_comment``."""
+    """What a hold says of itself in ``admin_comment``.
+
+    ``cluster`` is the Kubernetes cluster (uid of its namespace ``kube-system``): one slurmctld may serve several.
+    """
 
     key: GangKey
     namespace: str
     name: str
+    cluster: str = ""
 
     def dumps(self) -> str:
         """Return the JSON text; ``loads`` reads it back."""
-        value = {"gangbridge": MARKER_VERSION, "uid": self.key.uid, "attempt": self.key.attempt}
-        return json.dumps(value | {"gang": f"{self.namespace}/{self.name}"}, separators=(",", ":"))
+        value: dict[str, object] = {"gangbridge": MARKER_VERSION, "uid": self.key.uid, "attempt": self.key.attempt}
+        value |= {"gang": f"{self.namespace}/{self.name}", "cluster": self.cluster}
+        return json.dumps(value, separators=(",", ":"))
 
     @staticmethod
     def loads(text: str) -> Marker | None:
@@ -41,10 +46,12 @@ class Marker:
         try:
             value = json.loads(text)
             namespace, _, name = value["gang"].partition("/")
-            key = GangKey(uid=str(value["uid"]), attempt=int(value["attempt"]))
+            key, cluster = GangKey(uid=str(value["uid"]), attempt=int(value["attempt"])), str(value.get("cluster", ""))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
-        return Marker(key=key, namespace=namespace, name=name) if value["gangbridge"] == MARKER_VERSION else None
+        if value["gangbridge"] != MARKER_VERSION:
+            return None
+        return Marker(key=key, namespace=namespace, name=name, cluster=cluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,13 @@ class Snapshot:
     """Everything one cycle knows. ``slurm`` is None while slurmctld does not answer: unknown, never gone.
 
     ``not_before`` holds back new attempts and resubmissions (gang uid to seconds since the epoch).
+    ``cluster`` is the uid of the namespace ``kube-system``: holds that name another one are other people's jobs.
     ``topology`` is that of the fleet's nodes, by Slurm name; None when it is to be read from their labels alone.
     ``services`` are (namespace, gang uid) of the headless services of gangs.
     """
 
     now: int
+    cluster: str = ""
     fleet: FleetSpec | None = None
     queues: Mapping[str, QueueSpec] = field(default_factory=dict)
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

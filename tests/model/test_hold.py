@@ -20,7 +20,7 @@ def test_a_marker_is_read_back_whatever_the_names_are(uid, attempt, namespace, n
 
 def test_a_marker_is_one_short_line():
     marker = Marker(key=GangKey(uid="3f2a", attempt=2), namespace="research", name="llm")
-    assert marker.dumps() == '{"gangbridge":1,"uid":"3f2a","attempt":2,"gang":"research/llm"}'
+    assert marker.dumps() == '{"gangbridge":1,"uid":"3f2a","attempt":2,"gang":"research/llm","cluster":""}'
 
 
 @pytest.mark.parametrize(

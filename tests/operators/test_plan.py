@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from bridge.errors import SlurmUnavailable, SpecError
+from bridge.model.hostlist import expand
 from operators.kube.client import KubeClient
 from operators.plan import answer as answers
 from operators.plan.command import plan
@@ -179,7 +180,7 @@ async def test_the_live_plan_is_where_the_operator_then_puts_the_gang():
         at.put("gangjobs", job(replicas=3))
         await at.settle()
         assert found.placed
-        assert at.status()["hold"]["nodes"].split(",") == list(found.placed.nodes) == ["n1", "n3", "n4"]
+        assert list(expand(at.status()["hold"]["nodes"])) == list(found.placed.nodes) == ["n1", "n3", "n4"]
 
 
 async def test_a_gang_that_has_to_wait_is_told_until_when():

@@ -11,6 +11,7 @@ from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.fleetview import join
 from bridge.model.gang import Condition, ConditionType, GangStatus, HoldStatus, Outcome, Phase, Result
 from bridge.model.gres import Gres
+from bridge.model.hostlist import fold
 from bridge.model.slurm import JobState, SlurmInfo
 from bridge.model.topology import Topology
 from operators import reading
@@ -55,7 +56,7 @@ statuses = st.builds(
         HoldStatus,
         job_id=st.integers(1, 2**31),
         state=st.sampled_from(JobState).map(str),
-        nodes=st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{1,3}", fullmatch=True), max_size=4).map(tuple),
+        nodes=st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{1,3}", fullmatch=True), max_size=4).map(fold),
     ),
     placement=words,
     ready_pods=st.integers(0, 99),
@@ -98,7 +99,7 @@ def full_status() -> GangStatus:
         reason="PodFailed",
         message="m" * 1024,
         outcome=Outcome(attempt=2, result=Result.POD_FAILED, exit_code=3, message="x" * 5000),
-        hold=HoldStatus(job_id=7, state="RUNNING", nodes=("n1", "n2")),
+        hold=HoldStatus(job_id=7, state="RUNNING", nodes="n[1-2]"),
         placement="1 rack, 2 nodes",
         pods="2/2",
         exit_code=3,
