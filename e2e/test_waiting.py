@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("bridge")
 def test_a_gang_on_a_full_fleet_waits_pinned_in_squeue_and_starts_when_sbatch_jobs_end() -> None:
     jobs = fleet.fill()
     big = gang.submit("big", pods=2, gpus=8, topology={"required": "rack"})
-    big.waits("InsufficientDevices", "2 pods of gpu:h100:8 need 2 places, 0 are free")
+    big.waits("InsufficientDevices", "2 pods of gpu:h100:8 need 2 nodes with 8 free gpu:h100 each; 0 of 4 have them")
     hold = big.hold()
     assert hold["job_state"] == ["PENDING"]
     pin = set(batch.nodes(hold["required_nodes"]))
@@ -41,7 +41,7 @@ def test_a_gang_on_a_full_fleet_waits_pinned_in_squeue_and_starts_when_sbatch_jo
 def test_a_waiting_gang_says_how_many_places_it_needs_and_how_many_there_are() -> None:
     fleet.fill(gpus_left=2)
     wide = gang.submit("wide", pods=2, gpus=4)
-    wide.waits("InsufficientDevices", "2 pods of gpu:h100:4 need 2 places, 0 are free")
+    wide.waits("InsufficientDevices", "2 pods of gpu:h100:4 need 1 node with 8 free gpu:h100 each; 0 of 4 have them")
     assert wide.condition("Accepted")["status"] == "True"
     hold = wide.hold()
     wide.delete()
