@@ -40,7 +40,7 @@ for Slurm the whole call of slurm_allocate_resources (immediate; an external job
 no slurmd); "without RPC" is what slurmctld logs for it (usec=). For gangbridge it is the search in this process, each
 question {REPEATS} times; the first time there is no table for its size. Reading the fleet is not in it; it has a row.
 Slurm's topology.yaml has the same leaves as switches and as blocks (block sizes: leaf, spine, all); tree and block are
-partitions of one slurmctld without limits, priorities or accounting. All answer the same questions, in turns.
+partitions of one slurmctld without limits, priorities, accounting or device indices. All answer the same questions, in turns.
 Optimal: of the placed gangs, those with the fewest spines possible (spine-optimal), and then with the fewest leaves
 (fully). The optimum is from bench/exact.py, which shares no code with the search; that the search is optimal in all
 terms of its objective is tested in tests/placement. Refused: gangs that fit and were not placed, of those that fit.

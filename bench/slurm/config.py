@@ -29,7 +29,6 @@ GresTypes=gpu
 SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1,default_queue_depth=20000,partition_job_depth=0,max_sched_time=120
 MaxJobCount=100000
-MaxNodeCount=20000
 MinJobAge=2
 MailProg=/bin/true
 NodeName=DEFAULT Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Gres=gpu:{gpus} State=EXTERNAL
@@ -39,15 +38,13 @@ PartitionName=tree Topology=tree Default=YES
 PartitionName=block Topology=block
 """
 
-GRES_CONF = "NodeName=n[1-{nodes}] Name=gpu File=/dev/fakegpu[0-{last}]\n"
-
-
 def files(shape: Shape) -> dict[str, str]:
-    """Return the files of /etc/slurm by name. Nodes are ``n1`` … in the order of the leaves."""
-    nodes = shape.nodes
+    """Return the files of /etc/slurm by name. Nodes are ``n1`` … in the order of the leaves.
+
+    GPUs of such nodes are counted, without indices: slurmctld reads gres.conf for nodes with a slurmd only.
+    """
     return {
-        "slurm.conf": SLURM_CONF.format(port=PORT, nodes=nodes, gpus=shape.gpus),
-        "gres.conf": GRES_CONF.format(nodes=nodes, last=shape.gpus - 1),
+        "slurm.conf": SLURM_CONF.format(port=PORT, nodes=shape.nodes, gpus=shape.gpus),
         "topology.yaml": topology(shape),
     }
 
