@@ -100,7 +100,7 @@ class Slurm:
     """One partition of slurmctld, with its topology plugin. A call's time has the RPC in it."""
 
     def __init__(self, client: Client, partition: str, *, consolidate: bool = False) -> None:
-        self.title = f"Slurm {partition}" + (" consolidated" if consolidate else "")
+        self.title = f"Slurm {partition}" + (" +consolidate" if consolidate else "")
         self._client, self._partition, self._consolidate = client, partition, consolidate
 
     def take(self, ask: Ask) -> Taken:

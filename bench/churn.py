@@ -19,9 +19,7 @@ from e2e.lab.layout import Layout
 
 FULL = 0.8
 """Share of the free devices that is kept in use."""
-GRANT = re.compile(
-    r"^\[(\S+?)\] sched: (?:main: )?(?:Allocate|_slurm_rpc_allocate_resources) JobId=(\d+)", re.MULTILINE
-)
+GRANT = re.compile(r"^\[(\S+?)\] sched: Allocate JobId=(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

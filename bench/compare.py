@@ -103,7 +103,7 @@ def beside_slurm(lab: Layout, shape: Shape, draws: int, seed: int, say: Callable
                 rows = _rows(fleet, out, slurm)
                 # Whoever comes first finds cold caches: everyone does in turn.
                 for segment, allocator in rows[draw % len(rows) :] + rows[: draw % len(rows)]:
-                    title = f"{allocator.title}, segments of {segment}" if segment else allocator.title
+                    title = _title(allocator.title, segment)
                     cell = cells.setdefault(
                         (free, rows.index((segment, allocator)), title), Cell(title=title, free=free)
                     )
@@ -116,18 +116,22 @@ def beside_slurm(lab: Layout, shape: Shape, draws: int, seed: int, say: Callable
     return [cells[key] for key in sorted(cells)]
 
 
-def alone(fleet: Fleet, draws: int, seed: int, segments: Sequence[int]) -> list[Cell]:
+def alone(fleet: Fleet, draws: int, seed: int, segments: Sequence[int], shares: Sequence[float] = FREE) -> list[Cell]:
     """Return the cells of a fleet on which only we are measured."""
     cells: dict[tuple[float, int], Cell] = {}
     for draw in range(draws):
         rng = random.Random(f"{seed}/{fleet.title}/{draw}")
-        for free in FREE:
+        for free in shares:
             out = fleet.drained(free, rng)
             for segment in segments:
-                title = f"gangbridge, segments of {segment}" if segment else "gangbridge"
+                title = _title(Ours.title, segment)
                 cell = cells.setdefault((free, segment), Cell(title=title, free=free))
                 _one(cell, fleet, out, Ours(fleet, out), segment)
     return [cells[key] for key in sorted(cells)]
+
+
+def _title(name: str, segment: int) -> str:
+    return f"{name}, segments of {segment}" if segment else name
 
 
 def _rows(fleet: Fleet, out: frozenset[str], slurm: client.Client) -> list[tuple[int, Allocator]]:

@@ -73,7 +73,7 @@ class Shape:
             leaf = number // self.size
             spine = leaf // self.leaves
             homes[f"n{number + 1}"] = (f"s{spine}", f"s{spine}/l{leaf}")
-        title = f"{self.nodes} nodes: {self.spines} spines x {self.leaves} leaves x {self.size}"
+        title = f"{self.nodes} nodes ({self.spines}x{self.leaves}x{self.size})"
         return Fleet(title=title, levels=("spine", "leaf"), homes=homes, gpus=self.gpus)
 
 
@@ -92,4 +92,4 @@ def lingjun() -> Fleet:
             dsw, psw, asw = row["DSW"], row["PSW"], row["ASW"]
             for _ in range(int(row["hosts"])):
                 homes[f"h{len(homes) + 1}"] = (dsw, f"{dsw}/{psw}", f"{dsw}/{psw}/{asw}")
-    return Fleet(title=f"Lingjun, {len(homes)} hosts", levels=("dsw", "psw", "asw"), homes=homes)
+    return Fleet(title=f"Lingjun ({len(homes)} hosts)", levels=("dsw", "psw", "asw"), homes=homes)

@@ -17,34 +17,36 @@ from bench.compare import REPEATS, SIZES, Cell
 from bench.impossible import No
 from bench.samples import ms, per_second, percent, percentile
 
-WIDTH = 150
+WIDTH = 168
 Row = tuple[str, str, str]
 
 COLUMNS = (
-    ("fleet / free", "left"),
-    ("allocator", "left"),
-    ("gangs/s", "right"),
-    ("p50 ms", "right"),
-    ("p99 ms", "right"),
-    ("without RPC", "right"),
-    ("spine-optimal", "right"),
-    ("fully", "right"),
-    ("refused", "right"),
-    ("mean domains: found / best", "right"),
+    ("fleet / free", 23),
+    ("allocator", 38),
+    ("gangs/s", 7),
+    ("p50 ms", 6),
+    ("p99 ms", 6),
+    ("no RPC", 6),
+    ("spine-opt", 9),
+    ("fully", 6),
+    ("refused", 7),
+    ("mean domains: found, best", 27),
 )
 
 NOTES = f"""\
 Question: a gang of {", ".join(map(str, SIZES))} whole nodes on a fleet of which random nodes are drained; the gang is
 taken and given back each time. gangs/s: decide, take, give back; from the medians of each size. p50, p99: the decision;
 for Slurm the whole call of slurm_allocate_resources (immediate; an external job on nodes of State=EXTERNAL, which need
-no slurmd); "without RPC" is what slurmctld logs for it (usec=). For gangbridge it is the search in this process, each
+no slurmd); "no RPC" is what slurmctld logs for it (usec=). For gangbridge it is the search in this process, each
 question {REPEATS} times; the first time there is no table for its size. Reading the fleet is not in it; it has a row.
 Slurm's topology.yaml has the same leaves as switches and as blocks (block sizes: leaf, spine, all); tree and block are
-partitions of one slurmctld without limits, priorities, accounting or device indices. All answer the same questions, in turns.
-Optimal: of the placed gangs, those with the fewest spines possible (spine-optimal), and then with the fewest leaves
+partitions of one slurmctld without limits, priorities, accounting or device indices. All answer the same in turns.
+Optimal: of the placed gangs, those with the fewest spines possible (spine-opt), and then with the fewest leaves
 (fully). The optimum is from bench/exact.py, which shares no code with the search; that the search is optimal in all
 terms of its objective is tested in tests/placement. Refused: gangs that fit and were not placed, of those that fit.
-Fleets are random by the seed. Speed varies by a factor of two on a shared machine, quality does not vary."""
+Fleets: spines x leaves x nodes. An NVL72 is a leaf of 18 nodes; Lingjun is a production network of three levels.
+"segments of s": s consecutive ranks share a leaf; +consolidate is Slurm's --consolidate-segments.
+Everything random follows from the seed. Speed varies by a factor of two on a shared machine, quality does not vary."""
 
 
 def show(
@@ -53,8 +55,8 @@ def show(
     """Print everything."""
     console = Console(width=WIDTH, highlight=False)
     table = Table(title="Placement: gangbridge beside Slurm", title_justify="left")
-    for name, justify in COLUMNS:
-        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+    for number, (name, width) in enumerate(COLUMNS):
+        table.add_column(name, justify="left" if number < 2 else "right", overflow="fold", width=width)
     for title, cells in sections:
         table.add_section()
         table.add_row(f"[bold]{title}[/bold]")
@@ -84,7 +86,7 @@ def _cell(cell: Cell) -> tuple[str, ...]:
         percent(cell.first_optimal, cell.placed),
         percent(cell.all_optimal, cell.placed),
         f"{cell.refused}/{cell.feasible}",
-        f"{found} : {best}",
+        f"{found}, {best}",
     )
 
 
@@ -94,7 +96,7 @@ def _mean(total: int, count: int) -> str:
 
 def reads(sections: Sequence[tuple[str, Sequence[Cell]]]) -> Row:
     lines = [
-        f"{title.split(':')[0]}: {ms(percentile([read for cell in cells for read in cell.reads], 0.5))} ms"
+        f"{title}: {ms(percentile([read for cell in cells for read in cell.reads], 0.5))} ms"
         for title, cells in sections
     ]
     return ("reading a fleet anew", "\n".join(lines), "median; a new board from a list of nodes and a first decision")

@@ -27,9 +27,11 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 GresTypes=gpu
 SchedulerType=sched/backfill
-SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1,default_queue_depth=20000,partition_job_depth=0,max_sched_time=120
+SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1,default_queue_depth=20000,partition_job_depth=0,max_sched_time=90
 MaxJobCount=100000
 MinJobAge=2
+# max_sched_time may not be longer
+MessageTimeout=100
 MailProg=/bin/true
 NodeName=DEFAULT Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Gres=gpu:{gpus} State=EXTERNAL
 NodeName=n[1-{nodes}] NodeAddr=127.0.0.1
@@ -37,6 +39,7 @@ PartitionName=DEFAULT State=UP MaxTime=INFINITE Nodes=ALL
 PartitionName=tree Topology=tree Default=YES
 PartitionName=block Topology=block
 """
+
 
 def files(shape: Shape) -> dict[str, str]:
     """Return the files of /etc/slurm by name. Nodes are ``n1`` … in the order of the leaves.
