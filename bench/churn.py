@@ -125,7 +125,7 @@ def queue(lab: Layout, shape: Shape, sizes: Sequence[int], say: Callable[[str], 
     with instance.slurmctld(lab, shape), client.connect(lab) as slurm:
         for partition in ("tree", "block"):
             for size in sizes:
-                count = min(100, shape.nodes // size)
+                count = min(100, shape.nodes // size // 2)
                 jobs = [slurm.queue(partition, size, 8) for _ in range(count)]
                 slurm.scontrol("release", ",".join(map(str, jobs)))
                 stamps = _grants(lab, jobs)
