@@ -144,7 +144,7 @@ def queues(title: str, found: Iterable[tuple[str, int, float]]) -> Row:
     return (
         f"released queue, {title}",
         "\n".join(lines),
-        "100 held jobs, or as many as fill half of the fleet, released at once; stamps in slurmctld's log: no RPC in it",
+        "100 held jobs, or as many as fill half of the fleet, released at once; stamps of slurmctld's log",
     )
 
 
