@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 LAB := $(PYTHON) -m e2e.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt check unit e2e test demo bench-e2e lab-build lab-up lab-down lab-status lab-env operator protos
+.PHONY: help venv fmt check unit e2e test demo bench bench-e2e lab-build lab-up lab-down lab-status lab-env operator protos
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test: lab-build check unit e2e ## everything that a fresh machine can run
 
 demo: venv lab-up ## the guided run: sbatch and a GangJob share a node
 	. <($(LAB) env) && $(BIN)/python -m e2e.demo
+
+bench: venv lab-build ## placement beside real Slurm: speed, quality, exact optima
+	$(BIN)/python -m bench
 
 bench-e2e: venv lab-up ## times on the real servers, as a table
 	. <($(LAB) env) && $(BIN)/python -m e2e.bench

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.demo import background
 from e2e.operator import Operator, install
 from e2e.scenario import audit, fleet
 
 
 @pytest.fixture(scope="session")
 def installed() -> None:
-    """Everything that an admin applies."""
+    """Everything that an admin applies; an operator that the demo left would be a second writer."""
+    background.stop()
     install()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -24,12 +25,25 @@ class Recorder:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
+        self._writing: set[asyncio.Task[None]] = set()
 
-    async def gang_changed(self, gang: Gang, status: GangStatus) -> None:
-        """Record the change from ``gang.status`` to ``status``, if it is one that a person would want to know."""
+    def gang_changed(self, gang: Gang, status: GangStatus) -> None:
+        """Record the change from ``gang.status`` to ``status``, if it is one that a person would want to know.
+
+        Nobody waits for it: a gang's next step is worth more than the note on the last one.
+        """
         old = gang.status
         if (old.phase, old.reason) == (status.phase, status.reason):
             return
+        task = asyncio.create_task(self._write(gang, status))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def settled(self) -> None:
+        """Return when every event so far was written or lost."""
+        await asyncio.gather(*self._writing)
+
+    async def _write(self, gang: Gang, status: GangStatus) -> None:
         try:
             await self._client.create(EVENTS, _event(gang, status))
         except KubeError as error:

@@ -53,7 +53,7 @@ class Loop:
         self._observer = observer
         self._poller = poller
         self._applier = applier
-        self._events = Recorder(client)
+        self.events = Recorder(client)
         self._wake = asyncio.Event()
         self._not_before: dict[str, int] = {}
         self._published: dict[str, float] = {}
@@ -142,7 +142,7 @@ class Loop:
         failpoints.reach(f"after:Status{status.phase}")
         self._published[gang.uid] = time.monotonic()
         self._observer.observe(GANGJOBS, stored)
-        await self._events.gang_changed(gang, status)
+        self.events.gang_changed(gang, status)
         return True
 
     def _is_too_soon(self, gang: Gang, status: GangStatus) -> bool:

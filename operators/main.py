@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -64,7 +65,11 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort) -> None:
     wakers.append(loop.wake)
     kopf_ready, kopf_stop, synced = asyncio.Event(), asyncio.Event(), asyncio.Event()
     registry = build_registry(lambda plural, event, obj: observer.take(_KINDS[plural], event, obj))
-    runner = await serve(settings.probe_port, client.traffic.registry, lambda: loop.beat.at, synced.is_set)
+
+    def is_ready() -> bool:
+        return synced.is_set() and poller.view is not None
+
+    runner = await serve(settings.probe_port, client.traffic.registry, lambda: loop.beat.at, is_ready)
     handlers = kopf.operator(
         registry=registry, settings=build_settings(), clusterwide=True, ready_flag=kopf_ready, stop_flag=kopf_stop
     )
@@ -104,5 +109,8 @@ async def _until_stopped(tasks: list[asyncio.Task[None]]) -> None:
 
 async def _announce(observer: Observer, synced: asyncio.Event, started: float) -> None:
     await observer.synced()
+    # What was just read stays: the collector need not walk through it again and again (60 ms for 10 000 objects).
+    gc.collect()
+    gc.freeze()
     synced.set()
     log.info("operator_ready", seconds=round(time.monotonic() - started, 2))

@@ -22,7 +22,7 @@ async def serve(
         return web.json_response({"lastCycleSeconds": round(age, 1)}, status=200 if age < STUCK_S else 500)
 
     async def readyz(_: web.Request) -> web.Response:
-        return web.Response(text="ok") if is_ready() else web.Response(text="lists are being read", status=503)
+        return web.Response(text="ok") if is_ready() else web.Response(text="a server has not been read", status=503)
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

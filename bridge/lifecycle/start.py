@@ -50,8 +50,9 @@ def submit(observed: Observed, accepted: Accepted, view: FleetView, timeline: Ti
         return Decision(gang=gang, status=status)
     request = hold_request(gang, accepted, pin.placed, view)
     first: list[Action] = [] if gang.has_finalizer else [AddFinalizer(gang=gang)]
-    dry: list[Action] = [] if gang.status.is_true(ConditionType.ACCEPTED) else [DryRunPod(gang=gang)]
-    stages = tuple(stage for stage in (first, dry, [SubmitHold(gang=gang, request=request)]) if stage)
+    if not gang.status.is_true(ConditionType.ACCEPTED):
+        first.append(DryRunPod(gang=gang))
+    stages = tuple(stage for stage in (first, [SubmitHold(gang=gang, request=request)]) if stage)
     timeline.reserve(pin.placed, accepted.request, _pseudo_job(request, max(pin.free_at, view.now)))
     return Decision(gang=gang, stages=stages, status=_queued(gang, pin.placed, pin.blocked, view))
 

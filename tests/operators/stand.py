@@ -102,7 +102,9 @@ class Stand:
         self.slurm.now = time.time()
         await self.caught_up()
         await self.poller.refresh()
-        return await self.loop.cycle()
+        did = await self.loop.cycle()
+        await self.loop.events.settled()
+        return did
 
     async def settle(self, *, limit: int = 40, until: Callable[[], bool] | None = None) -> None:
         """Cycle, with Kubernetes doing its part in between, until nothing is left to do or ``until`` holds.
