@@ -104,14 +104,14 @@ async def server_that(answers: Callable[[web.Request], Awaitable[web.Response]])
 
 async def test_silent_server_is_unavailable_after_the_deadline() -> None:
     async def is_silent(_: web.Request) -> web.Response:
-        await asyncio.sleep(2)
+        await asyncio.sleep(60)
         return web.json_response({})
 
     started = time.monotonic()
     async with server_that(is_silent) as connection, KubeClient(connection, deadline_s=0.2) as client:
         with pytest.raises(KubeUnavailable):
             await client.get(NODES, "n")
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(("text", "problem"), [("<html>", "not JSON"), ("[]", "not an object")])

@@ -76,7 +76,7 @@ async def test_a_hold_that_runs_at_once(log: Log) -> None:
 async def test_a_hold_that_waits_is_left_in_the_queue() -> None:
     began = time.monotonic()
     assert await port("pending").allocate(HOLD) == 17
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     left = [p for p in psutil.process_iter(["cmdline"]) if str(STUB) in (p.info["cmdline"] or ())]
     assert left == []
 

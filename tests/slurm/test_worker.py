@@ -151,7 +151,7 @@ for call, problem in (
         run_as(me, call, 0.3)
     except SlurmUnavailable as error:
         assert problem in str(error), error
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 30
     else:
         raise AssertionError("it answered")
 try:
