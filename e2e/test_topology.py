@@ -66,5 +66,9 @@ def test_segments_stay_in_their_rack() -> None:
     split = gang.submit("split", pods=4, gpus=4, per_node=1, topology={"segment": {"size": 2, "level": "rack"}})
     split.wait_for("Running", within_s=30)
     assert batch.nodes(split.hold()["nodes"]) == ["gpu0", "gpu1", "gpu2", "gpu3"]
+
+
+def test_a_segment_that_no_rack_can_hold_waits_for_one() -> None:
+    fleet.fill(nodes=("k8s-gpu-0", "k8s-gpu-3"))
     odd = gang.submit("odd", pods=2, gpus=8, topology={"segment": {"size": 2, "level": "rack"}})
-    odd.waits("NoSegmentFits", "1 segments of 2 nodes in one rack each")
+    odd.waits("NoSegmentFits", "2 pods of gpu:h100:8 need 1 segment of 2 nodes in one rack each; the fleet has 0")

@@ -9,6 +9,7 @@ import typer
 
 from operators import logs
 from operators.main import run
+from operators.options import Kubeconfig, SlurmAdapter, SlurmExec, WorkerPython
 from operators.plan.command import plan
 from operators.settings import Adapter, Settings
 
@@ -24,16 +25,10 @@ def main() -> None:
 
 @app.command()
 def operator(
-    kubeconfig: Annotated[str | None, typer.Option(envvar="KUBECONFIG", help="Default: the service account.")] = None,
-    adapter: Annotated[
-        Adapter, typer.Option(envvar="GANGBRIDGE_SLURM_ADAPTER", help="How to talk to slurmctld.")
-    ] = Adapter.PYSLURM,
-    slurm_exec: Annotated[
-        str, typer.Option(envvar="GANGBRIDGE_SLURM_EXEC", help="Command put before whatever needs Slurm's files.")
-    ] = "",
-    worker_python: Annotated[
-        str, typer.Option(envvar="GANGBRIDGE_WORKER_PYTHON", help="The Python that has pyslurm and libslurm.")
-    ] = "python3",
+    kubeconfig: Kubeconfig = None,
+    adapter: SlurmAdapter = Adapter.PYSLURM,
+    slurm_exec: SlurmExec = "",
+    worker_python: WorkerPython = "python3",
     poll_s: Annotated[float, typer.Option(envvar="GANGBRIDGE_POLL_S", help="Seconds between polls of slurmctld.")] = 1,
     probe_port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics; 0 picks one.")] = 8080,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",

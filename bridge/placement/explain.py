@@ -57,7 +57,7 @@ def _no_domain(board: Board, request: Request, width: int) -> Unplaceable:
     where = f" in one {level}; {tree.paths[best]} has most: {has}" if level else f"; the fleet has {has}"
     others = _others(board, request, width, best)
     if request.segment and depth <= solver.task.segment_depth:
-        parts = f"{need} segments of {solver.task.unit} nodes in one {request.segment.level}"
+        parts = f"{need} segment{_s(need)} of {solver.task.unit} nodes in one {request.segment.level}"
         message = f"{_who(request)} {parts} each{where}{others}"
         shortage, level = Shortage.NO_SEGMENT_FITS, request.segment.level
     else:
@@ -94,7 +94,7 @@ def _is_in(board: Board, name: str, domain: int) -> bool:
 
 def _need(request: Request, width: int) -> str:
     nodes, devices = request.pods // width, width * request.gres.count
-    return f"{_who(request)} {nodes} node{'' if nodes == 1 else 's'} with {devices} free {_kind(request)} each"
+    return f"{_who(request)} {nodes} node{_s(nodes)} with {devices} free {_kind(request)} each"
 
 
 def _who(request: Request) -> str:
@@ -102,8 +102,12 @@ def _who(request: Request) -> str:
 
 
 def _pods(request: Request) -> str:
-    return f"{request.pods} pod{'' if request.pods == 1 else 's'} of {request.gres}"
+    return f"{request.pods} pod{_s(request.pods)} of {request.gres}"
 
 
 def _kind(request: Request) -> str:
     return f"{request.gres.name}:{request.gres.type}" if request.gres.type else request.gres.name
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

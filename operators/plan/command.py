@@ -17,6 +17,7 @@ from bridge.lifecycle.admission import Refusal
 from bridge.model.gang import Gang
 from bridge.model.quantity import parse_mib
 from bridge.model.topology import Topology
+from operators.options import Kubeconfig, SlurmAdapter, SlurmExec, WorkerPython
 from operators.plan.answer import Answer, Question, answer
 from operators.plan.busyfile import Busy, parse_busy
 from operators.plan.gangfile import read_gang_file
@@ -59,16 +60,10 @@ def plan(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where the manifest names none.")] = "default",
     svg: Annotated[Path | None, typer.Option(help="Draw the placement over the racks into this file.")] = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="table or json.")] = Output.TABLE,
-    kubeconfig: Annotated[str | None, typer.Option(envvar="KUBECONFIG", help="Live: the cluster.")] = None,
-    adapter: Annotated[
-        Adapter, typer.Option(envvar="GANGBRIDGE_SLURM_ADAPTER", help="Live: how to talk to slurmctld.")
-    ] = Adapter.PYSLURM,
-    slurm_exec: Annotated[
-        str, typer.Option(envvar="GANGBRIDGE_SLURM_EXEC", help="Live: command put before whatever needs Slurm's files.")
-    ] = "",
-    worker_python: Annotated[
-        str, typer.Option(envvar="GANGBRIDGE_WORKER_PYTHON", help="Live: the Python that has pyslurm and libslurm.")
-    ] = "python3",
+    kubeconfig: Kubeconfig = None,
+    adapter: SlurmAdapter = Adapter.PYSLURM,
+    slurm_exec: SlurmExec = "",
+    worker_python: WorkerPython = "python3",
 ) -> None:
     """Show where a gang would run, with ranks and quality, or why it would not. Nothing is written anywhere."""
     try:
