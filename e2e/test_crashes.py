@@ -36,8 +36,9 @@ def test_gangs_whose_operator_is_killed_at_every_step_run_once_and_end_with_one_
         bridge.live()
         for each in gangs:
             each.wait_for("Succeeded", within_s=30)
+    known = batch.jobs()
     for each, place in zip(gangs, START_AND_END, strict=True):
-        holds = each.holds()
+        holds = batch.holds_of(each.uid(), known)
         assert len(holds) == 1, f"{each.name}, with a death {place}, had {len(holds)} holds"
         row = batch.ended(holds[0]["job_id"])
         assert (row.state, row.exit_code) == ("COMPLETED", "0:0"), f"{each.name}, with a death {place}"

@@ -91,9 +91,9 @@ def squeue(form: str) -> list[str]:
     return slurm("squeue", "-h", "-o", form).splitlines()
 
 
-def holds_of(uid: str) -> list[Object]:
-    """Return every hold of a gang that slurmctld remembers, live or ended."""
-    return [record for record in jobs() if uid in (record["admin_comment"] or record["comment"] or "")]
+def holds_of(uid: str, among: list[Object]) -> list[Object]:
+    """Return every hold of a gang ``among`` jobs, live or ended."""
+    return [record for record in among if uid in (record["admin_comment"] or record["comment"] or "")]
 
 
 def accounted(job_id: int) -> Accounted:

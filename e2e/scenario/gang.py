@@ -137,7 +137,7 @@ class Gang:
 
     def holds(self) -> list[Object]:
         """Return every hold of the gang, ended ones too."""
-        return batch.holds_of(self.uid())
+        return batch.holds_of(self.uid(), batch.jobs())
 
     def delete(self) -> None:
         """``kubectl delete`` it and return when it is gone."""
