@@ -50,8 +50,19 @@ def _decide(observed: Observed, context: Context, timelines: dict[str, Timeline]
     if (found := detect(observed, slurm_known=context.slurm_known)) is not None:
         return end.begin(gang, found, context.now)
     if context.view is None:
-        return Decision(gang=gang)
+        return _not_seen_yet(observed, context)
     return _advance(observed, context, context.view, timelines)
+
+
+def _not_seen_yet(observed: Observed, context: Context) -> Decision:
+    """Say to who has just applied a gang why nothing happens; what was said before stays."""
+    gang = observed.gang
+    if gang.status.condition(ConditionType.ACCEPTED) is not None:
+        return Decision(gang=gang)
+    reason, what = ("NoFleet", "there is no Fleet") if context.slurm_known else ("SlurmUnreachable", "Slurm is silent")
+    message = f"{what}; the gang is looked at as soon as that changes"
+    status = set_condition(gang.status, ConditionType.ACCEPTED, False, reason, message, now=context.now)
+    return Decision(gang=gang, status=status)
 
 
 def _advance(observed: Observed, context: Context, view: FleetView, timelines: dict[str, Timeline]) -> Decision:

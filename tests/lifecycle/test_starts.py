@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from bridge.errors import SlurmUnavailable
-from bridge.model.gang import Phase
+from bridge.lifecycle.plan import plan
+from bridge.model.gang import Phase, Result
 from bridge.model.slurm import JobState
 from bridge.slurm.fake import Fault
-from tests.builders import NOW, devices, foreign_claim, gang
+from tests.builders import NOW, devices, foreign_claim, gang, hold, node, snapshot
 from tests.lifecycle.lives import apply
 from tests.lifecycle.world import world
 
@@ -264,3 +265,28 @@ def test_a_gang_of_any_type_waits_in_slurms_queue_behind_another_one():
     apply(place, first, second)
     place.run()
     assert [job.pin for job in place.slurm.jobs.values()] == [(), ("n1",), ("n1",)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"silent": True}, "SlurmUnreachable"), ({"fleet": None}, "NoFleet")],
+    ids=["slurm", "fleet"],
+)
+def test_a_gang_that_cannot_be_judged_yet_says_so_once(changes, reason):
+    owner = gang(has_finalizer=False)
+    (decision,) = plan(snapshot([node("n1")], gangs=(owner,), **changes)).decisions
+    assert (decision.status.phase, decision.status.reason) == (Phase.PENDING, reason)
+    assert not any(decision.stages)
+    told = replace(owner, status=decision.status)
+    assert plan(snapshot([node("n1")], gangs=(told,), **changes)).decisions[0].status is None
+
+
+def test_a_hold_that_slurmctld_failed_by_itself_is_lost_and_tried_again():
+    """A submission that hung: slurmctld makes the job and ends it, because nobody is there any more to be told."""
+    owner = gang(max_restarts=0)
+    failed = hold(owner, state=JobState.FAILED, on={})
+    (decision,) = plan(snapshot([node("n1")], gangs=(owner,), jobs=[failed])).decisions
+    assert decision.status.outcome.result is Result.HOLD_LOST
+    told = replace(owner, status=decision.status)
+    (decision,) = plan(snapshot([node("n1")], gangs=(told,), jobs=[failed])).decisions
+    assert (decision.status.attempt, decision.status.restarts) == (2, 0)
