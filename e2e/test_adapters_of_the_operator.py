@@ -33,9 +33,9 @@ def test_a_worker_that_cannot_start_is_a_condition_of_the_fleet_and_no_crash() -
 @pytest.fixture
 def over_commands() -> Iterator[None]:
     """An operator that runs Slurm's commands."""
-    fleet.sweep()
     process = Operator("--adapter", "Cli")
     process.start()
+    fleet.sweep()
     yield
     process.kill()
 
