@@ -10,6 +10,7 @@ from typing import Any
 from bridge.accounting.devicemap import tracked_types
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.fleetview import FleetView
+from bridge.lifecycle.violations import violations
 from bridge.model.gang import Condition, Gang, GangStatus, Phase
 from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
@@ -127,7 +128,7 @@ def fleet_status(
         "nodes": f"{usable}/{len(view.nodes)}",
         "gpus": _gpus(view),
         "lastSyncTime": timestamp(now),
-        "violations": 0,
+        "violations": len(violations(view)),
     }
 
 

@@ -45,9 +45,7 @@ def test_operator_has_these_rights_and_no_others() -> None:
     wanted |= {
         f"{verb} {kind}" for kind in ("gangqueues", "fleets", "nodes") for verb in ("get", "list", "watch", "patch")
     }
-    wanted |= {
-        f"{verb} {kind}/status" for kind in ("gangjobs", "fleets") for verb in ("get", "update", "patch")
-    }
+    wanted |= {f"{verb} {kind}/status" for kind in ("gangjobs", "fleets") for verb in ("get", "update", "patch")}
     wanted |= {f"{verb} {kind}" for kind in ("pods", "services") for verb in every - {"update"}}
     wanted |= {f"{verb} {kind}" for kind in ("resourceclaims", "resourceslices") for verb in every}
     wanted |= {f"{verb} resourceclaims/{sub}" for sub in ("status", "binding") for verb in ("update", "patch")}
