@@ -34,7 +34,7 @@ unit: venv ## pure tests and tests against fakes, under two hash seeds where ord
 	PYTHONHASHSEED=2 $(BIN)/pytest tests/lifecycle tests/placement
 
 e2e: venv lab-up ## contract and end-to-end tests on the real servers
-	. <($(LAB) env) && $(BIN)/pytest e2e
+	. <($(LAB) env) && $(BIN)/pytest e2e --timeout 400 --durations 10
 
 test: lab-build check unit e2e ## everything that a fresh machine can run
 
