@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench import batch, churn, compare, impossible, report
 from bench.allocators import Ask, Ours, Taken
-from bench.fleets import HUGE, LARGE, MEDIUM, NVL72, SMALL, Shape, lingjun
+from bench.fleets import HUGE, LARGE, MEDIUM, NVL72, SMALL, Shape, gb200, lingjun
 from bench.slurm import client, instance
 from e2e.lab.layout import Layout, layout
 
@@ -97,11 +97,12 @@ class Bench:
 
     def alone(self) -> list[tuple[str, list[compare.Cell]]]:
         draws = self.effort.states[-1]
-        huge, real, nvl72 = HUGE.fleet(), lingjun(), NVL72.fleet()
+        huge, real, nvl72, fabric = HUGE.fleet(), lingjun(), NVL72.fleet(), gb200()
         found = [
             (huge.title, compare.alone(huge, draws, self.seed, (0, compare.SEGMENT))),
             (real.title, compare.alone(real, draws, self.seed, (0, 2))),
             ("NVL72 (8x8x18, 4 GPUs)", compare.alone(nvl72, draws, self.seed, (0, 4, 16), (0.5, 0.8, 0.97))),
+            (fabric.title, compare.alone(fabric, draws, self.seed, (0, 4, 8), (0.5, 0.8, 1.0))),
         ]
         self.say("fleets without Slurm beside: " + ", ".join(title for title, _ in found))
         return found

@@ -16,6 +16,7 @@ from bridge.placement.request import NodeCapacity
 GPU = "h100"
 CPUS, MEMORY_MIB = 64, 512_000
 LINGJUN = Path(__file__).with_name("lingjun.csv")
+GB200 = Path(__file__).with_name("nvl72.csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +87,25 @@ NVL72 = Shape(spines=8, leaves=8, gpus=4)
 
 def lingjun() -> Fleet:
     """Return the hosts of a production cluster by switch (lingjun.csv says where they come from)."""
+    rows = [((row["DSW"], row["PSW"], row["ASW"]), int(row["hosts"])) for row in _rows(LINGJUN)]
+    return _recorded("Lingjun", ("dsw", "psw", "asw"), rows, gpus=8)
+
+
+def gb200() -> Fleet:
+    """Return the hosts of a real NVL72 fabric by rack, as many as answered in each (nvl72.csv)."""
+    rows = [((row["half"], row["rack"]), int(row["hosts"])) for row in _rows(GB200)]
+    return _recorded("GB200 NVL72", ("half", "rack"), rows, gpus=4)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as source:
+        return list(csv.DictReader(line for line in source if not line.startswith("#")))
+
+
+def _recorded(name: str, levels: tuple[str, ...], rows: list[tuple[tuple[str, ...], int]], *, gpus: int) -> Fleet:
     homes: dict[str, tuple[str, ...]] = {}
-    with LINGJUN.open(newline="") as source:
-        for row in csv.DictReader(line for line in source if not line.startswith("#")):
-            dsw, psw, asw = row["DSW"], row["PSW"], row["ASW"]
-            for _ in range(int(row["hosts"])):
-                homes[f"h{len(homes) + 1}"] = (dsw, f"{dsw}/{psw}", f"{dsw}/{psw}/{asw}")
-    return Fleet(title=f"Lingjun ({len(homes)} hosts)", levels=("dsw", "psw", "asw"), homes=homes)
+    for names, hosts in rows:
+        paths = tuple("/".join(names[: depth + 1]) for depth in range(len(names)))
+        for _ in range(hosts):
+            homes[f"h{len(homes) + 1}"] = paths
+    return Fleet(title=f"{name} ({len(homes)} hosts)", levels=levels, homes=homes, gpus=gpus)

@@ -44,7 +44,8 @@ partitions of one slurmctld without limits, priorities, accounting or device ind
 Optimal: of the placed gangs, those with the fewest spines possible (spine-opt), and then with the fewest leaves
 (fully). The optimum is from bench/exact.py, which shares no code with the search; that the search is optimal in all
 terms of its objective is tested in tests/placement. Refused: gangs that fit and were not placed, of those that fit.
-Fleets: spines x leaves x nodes. An NVL72 is a leaf of 18 nodes; Lingjun is a production network of three levels.
+Fleets: spines x leaves x nodes. An NVL72 is a leaf of 18 nodes; Lingjun is a production
+network of three levels, GB200 NVL72 a real fabric of eight racks with hosts missing in six of them.
 "segments of s": s consecutive ranks share a leaf; +consolidate is Slurm's --consolidate-segments.
 Everything random follows from the seed. Speed varies by a factor of two on a shared machine, quality does not vary."""
 
