@@ -145,8 +145,18 @@ def _wait(daemon: Daemon, record: Record, patience: float) -> bool:
     return False
 
 
+def _freed(port: int, patience: float = 5) -> bool:
+    """Nobody listens on `port`. The main thread of a process just stopped may be gone before its sockets are."""
+    deadline = time.monotonic() + patience
+    while listening(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(PROBE_INTERVAL)
+    return True
+
+
 def _launch(lab: Layout, daemon: Daemon) -> Record:
-    if daemon.port and listening(daemon.port):
+    if daemon.port and not _freed(daemon.port):
         raise LabError(
             f"{daemon.name}: port {daemon.port} on 127.0.0.1 is taken by a process that this lab did not record "
             f"(find it with `ss -ltnp sport = :{daemon.port}`)"
