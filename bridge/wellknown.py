@@ -34,7 +34,3 @@ DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 """Built-in finalizer of the resource claim controller: without it a deleted claim frees its device at once."""
 
 MIRROR_NAMESPACE = "gangbridge-mirror"
-SYSTEM_NAMESPACE = "gangbridge-system"
-
-DRAIN_PREFIX = "gangbridge:"
-"""Only drain reasons that begin so are ever changed by gangbridge."""

@@ -13,6 +13,7 @@ from bridge.errors import BridgeError, SlurmRejected, SlurmUnavailable, SpecErro
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.plan import Chore, Plan, plan
 from bridge.lifecycle.refusal import refused
+from bridge.model.fleet import FleetSpec
 from bridge.model.gang import Gang, GangStatus
 from operators import failpoints
 from operators.apply import Applier
@@ -87,7 +88,7 @@ class Loop:
         work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
         work += [self._chore(chore) for chore in decided.chores]
         done = await asyncio.gather(*work)
-        await self._publish_fleet(decided)
+        await self._publish_fleet(snapshot.fleet, decided)
         if self._applier.touched_slurm:
             self._applier.touched_slurm = False
             # Waiting for a slurmctld that has just not answered would stop the loop for another deadline.
@@ -163,10 +164,9 @@ class Loop:
             return False
         return any(chore.stages)
 
-    async def _publish_fleet(self, decided: Plan) -> None:
+    async def _publish_fleet(self, fleet: FleetSpec | None, decided: Plan) -> None:
         """Publish the Fleet's status when it says something new, at most every few seconds."""
-        fleets = sorted(self._observer.fleets.by_key.values(), key=lambda fleet: fleet.name)
-        if not fleets or time.monotonic() - self._fleet_published < FLEET_STATUS_S:
+        if fleet is None or time.monotonic() - self._fleet_published < FLEET_STATUS_S:
             return
         status = fleet_status(
             decided.view,
@@ -181,7 +181,7 @@ class Loop:
         if facts == self._fleet_facts and time.monotonic() - self._fleet_published < 15 * FLEET_STATUS_S:
             return
         try:
-            await self._client.patch(FLEETS, fleets[0].name, {"status": status}, subresource="status")
+            await self._client.patch(FLEETS, fleet.name, {"status": status}, subresource="status")
         except KubeError as error:
             log.warning("fleet_status_failed", error=str(error))
             return

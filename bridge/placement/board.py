@@ -89,7 +89,7 @@ class Counts:
 
 
 class Board:
-    """Free capacity of a fleet. ``whole`` counts, per domain, the nodes that are not whole: 0 means a whole domain."""
+    """Free capacity of a fleet. ``broken`` counts, per domain, the nodes that are not whole: 0 means a whole domain."""
 
     WASTE_BASE = 1 << 16
     """More devices than any node has: a broken node weighs more than any waste."""

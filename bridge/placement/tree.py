@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bridge.topology.labels import natural_key
+from bridge.topology.natural import natural_key
 
 FLEET = 0
 """Number of the root, the whole fleet; its depth is 0, the coarsest level has depth 1."""

@@ -13,7 +13,6 @@ wrappers.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import sys
 import sysconfig
@@ -284,11 +283,6 @@ def _fingerprint() -> str:
     digest = hashlib.sha256(f"{DECLARATIONS}{SOURCE}{sys.version}{_linking()}".encode())
     digest.update((_include_dir() / "slurm" / "slurm_version.h").read_bytes())
     return digest.hexdigest()
-
-
-def is_built() -> bool:
-    """Return whether the worker of this interpreter would find the module."""
-    return importlib.util.find_spec(MODULE) is not None
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ from bridge.model.topology import Topology
 from bridge.topology.natural import listed, natural_key
 from bridge.topology.paths import names_of, paths_of
 
-__all__ = ["domains_of", "natural_key", "read_labels"]
-
 
 def domains_of(labels: Mapping[str, str], levels: Sequence[str], level_labels: Mapping[str, str]) -> tuple[str, ...]:
     """Return the node's domain at every level, coarse to fine, as paths: equal names in two spines stay apart.

@@ -192,7 +192,6 @@ class KubeClient:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_s: int | None = None,
-        propagation: str | None = None,
     ) -> Object | None:
         """Delete one object: return it while finalizers or its grace period keep it, None when it is gone.
 
@@ -201,7 +200,7 @@ class KubeClient:
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1"}
         options["preconditions"] = {key: value for key, value in preconditions.items() if value is not None}
-        options["gracePeriodSeconds"], options["propagationPolicy"] = grace_s, propagation
+        options["gracePeriodSeconds"] = grace_s
         body = {key: value for key, value in options.items() if value not in (None, {})}
         answer = await self._call("delete", resource, resource.path(namespace, name), body=body)
         # NB: a pod that is deleted at once comes back as an object too, with a grace period of 0.

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.topology.labels import domains_of, natural_key, read_labels
+from bridge.topology.labels import domains_of, read_labels
+from bridge.topology.natural import natural_key
 
 LEVELS = ("spine", "rack")
 LABELS = {"spine": "t/spine", "rack": "t/rack"}
