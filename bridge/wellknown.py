@@ -26,11 +26,22 @@ MANAGED_BY = f"{GROUP}/managed-by"
 DIGEST = f"{GROUP}/digest"
 SUBMIT_TIME = f"{GROUP}/submit-time"
 
+FENCED = f"{GROUP}/fenced"
+"""Annotation of a Node: an admin vouches that nothing runs there any more, and why."""
+
 # Taints, gates, finalizers
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which an admin says that a node is shut down (KEP-2268); pod garbage collection believes it too."""
 TAINT = f"{GROUP}/managed"
 GATE = f"{GROUP}/gang"
 FINALIZER = f"{GROUP}/release"
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 """Built-in finalizer of the resource claim controller: without it a deleted claim frees its device at once."""
+
+# Slurm
+GUARD = "gangbridge:"
+"""Begins the ``Extra`` of a Slurm node with pods of holds: the ids of those holds, for which the epilog waits."""
+DRAIN_REASON = "gangbridge: "
+"""Begins every reason with which a node is drained by us, or by the epilog for us."""
 
 MIRROR_NAMESPACE = "gangbridge-mirror"

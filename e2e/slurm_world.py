@@ -63,8 +63,12 @@ class LabWorld:
     async def drain(self, node: str, reason: str) -> None:
         slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
+    async def take_down(self, node: str, reason: str) -> None:
+        slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", f"Reason={reason}")
+
     async def resume(self, node: str) -> None:
         slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        await _until(lambda: "NOT_RESPONDING" not in slurm("scontrol", "show", "node", node))
 
     async def pass_time(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

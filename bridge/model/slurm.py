@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bridge.model.gres import Gres
 from bridge.model.hold import ExitStatus, Marker
+from bridge.wellknown import DRAIN_REASON
 
 
 class JobState(StrEnum):
@@ -34,6 +35,7 @@ class SlurmJob:
     ``gres`` has, for every node that the job holds, what it holds there. ``required_nodes`` is the pin.
     ``marker`` is sealed when it stands in ``admin_comment``, which users cannot write, and not in ``comment`` alone.
     ``gres_requested`` is the request as typed (``gres/gpu:h100:2`` per node, job or task), for pending jobs.
+    ``work_dir`` is its working directory, ``/`` for every hold; its owner cannot change it once the job runs.
     """
 
     job_id: int
@@ -62,6 +64,7 @@ class SlurmJob:
     het_offset: int = 0
     marker: Marker | None = None
     is_sealed: bool = True
+    work_dir: str = ""
 
     @property
     def holds_devices(self) -> bool:
@@ -79,13 +82,14 @@ class SlurmNode:
     """One node record. ``states`` holds the base state and every flag, upper case (``{"IDLE", "DRAIN"}``).
 
     ``gres`` is what is configured, with ``indices`` for the devices that slurmctld tracks one by one; ``sockets`` maps
-    a tracked index of ``gpu`` to its socket where Slurm says so.
+    a tracked index of ``gpu`` to its socket where Slurm says so. ``extra`` is a text that only admins can write.
     """
 
     name: str
     states: frozenset[str]
     hostname: str = ""
     reason: str = ""
+    extra: str = ""
     cpus: int = 0
     cpus_allocated: int = 0
     memory_mib: int = 0
@@ -100,10 +104,38 @@ class SlurmNode:
         return "EXTERNAL" in self.states
 
     @property
+    def is_drained(self) -> bool:
+        """True when Slurm starts nothing new here until somebody resumes the node."""
+        return not self.states.isdisjoint({"DRAIN", "DRAINING", "DRAINED"})
+
+    @property
     def is_schedulable(self) -> bool:
         """True when Slurm would start a job here now, given room."""
         return not self.states & _CLOSED
 
+    @property
+    def is_drainable(self) -> bool:
+        """True when a drain of ours would change no word of anybody else's."""
+        return may_drain(self.states, self.reason)
+
+
+def may_drain(states: Collection[str], reason: str) -> bool:
+    """Return whether a node may be drained: not if it is drained or failing already, or DOWN by somebody's word (I8).
+
+    A node that slurmctld itself has set DOWN may come back without asking (ReturnToService): it may be drained.
+    """
+    if "DRAIN" in states or "FAIL" in states:
+        return False
+    return "DOWN" not in states or reason in {"", _NOT_RESPONDING} or reason.startswith(DRAIN_REASON)
+
+
+def may_resume(states: Collection[str], reason: str, wanted: str) -> bool:
+    """Return whether the node's drain is the one with the reason ``wanted``."""
+    return "DRAIN" in states and reason == wanted
+
+
+_NOT_RESPONDING = "Not responding"
+"""slurmctld's own reason."""
 
 _CLOSED = frozenset(
     [
@@ -135,7 +167,10 @@ _CLOSED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmView:
-    """One poll of slurmctld at ``taken_at`` (epoch seconds): nodes and jobs, ended ones too until MinJobAge."""
+    """One poll of slurmctld: nodes and jobs, ended ones too until MinJobAge.
+
+    ``taken_at`` is slurmctld's own clock (epoch seconds), as are all times in the records.
+    """
 
     jobs: Mapping[int, SlurmJob]
     nodes: Mapping[str, SlurmNode]

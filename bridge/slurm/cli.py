@@ -16,7 +16,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,15 +25,18 @@ import structlog
 from bridge.errors import ParseError, SlurmError, SlurmRejected, SlurmUnavailable
 from bridge.model.hold import ExitStatus, HoldRequest
 from bridge.model.hostlist import fold
-from bridge.model.slurm import SlurmInfo, SlurmView
-from bridge.slurm.cli_json import job_record, node_record, partition_members
+from bridge.model.slurm import SlurmInfo, SlurmView, may_drain, may_resume
+from bridge.slurm.cli_json import job_record, node_record, partition_members, taken_at
 from bridge.slurm.client import Deadlines
-from bridge.slurm.limits import check
-from bridge.slurm.records import view_of
+from bridge.slurm.limits import check, check_known
+from bridge.slurm.records import NodeRecord, view_of
 from bridge.topology.slurm_yaml import is_blank
 
 SETPRIV = ("setpriv", "--reuid={user}", "--regid={gid}", "--init-groups", "--")
 """How root becomes the owner of a hold; ``{gid}`` is asked of id(1). The process must stay the one that was started."""
+
+_IN_ROOT = ("env", "--chdir=/")
+"""salloc(1) writes into the job where it was started, whatever its own ``--chdir`` says."""
 
 _SUBMITTED = re.compile(r"salloc: (?:Granted|Pending) job allocation ([0-9]+)")
 _REFUSED = re.compile(
@@ -87,10 +89,9 @@ class CliPort:
 
         Jobs come from squeue because ``scontrol show job --json`` reports an unreachable slurmctld as an empty cluster.
         """
-        taken_at = time.time()
         jobs = await self._read("squeue", "--all", "--states=all", "--json")
         nodes = await self._read("scontrol", "show", "nodes", "--all", "--json")
-        return await asyncio.to_thread(_view, jobs, nodes, taken_at)
+        return await asyncio.to_thread(_view, jobs, nodes)
 
     async def topology(self) -> str:
         """Return the topologies as text.
@@ -131,8 +132,39 @@ class CliPort:
         await self._write("scontrol", "show", "job", str(job_id))
         await self._write("scancel", str(job_id))
 
+    async def set_extra(self, nodes: Sequence[str], text: str) -> None:
+        """Write the Extra field of nodes; a refusal names those that slurmctld does not know."""
+        try:
+            await self._update_nodes(nodes, f"Extra={text}")
+        except SlurmRejected:
+            await self._look_up(nodes)
+            raise
+
+    async def drain(self, nodes: Sequence[str], reason: str) -> None:
+        """Close nodes that nobody else has closed."""
+        found = await self._look_up(nodes)
+        names = [name for name, node in found.items() if may_drain(node["state"], node["reason"])]
+        await self._update_nodes(names, "State=DRAIN", f"Reason={reason}")
+
+    async def resume(self, nodes: Sequence[str], reason: str) -> None:
+        """Lift our drains with this reason."""
+        found = await self._look_up(nodes)
+        names = [name for name, node in found.items() if may_resume(node["state"], node["reason"], reason)]
+        await self._update_nodes(names, "State=UNDRAIN")
+
     async def close(self) -> None:
         """Do nothing: every command has ended."""
+
+    async def _update_nodes(self, nodes: Sequence[str], *changes: str) -> None:
+        if nodes:
+            await self._write("scontrol", "update", f"NodeName={fold(nodes)}", *changes)
+
+    async def _look_up(self, nodes: Sequence[str]) -> dict[str, NodeRecord]:
+        """Return the records of these nodes."""
+        answer = await self._read("scontrol", "show", "nodes", "--all", "--json")
+        known = {node["name"]: node_record(node) for node in json.loads(answer)["nodes"]}
+        check_known(nodes, known)
+        return {name: known[name] for name in nodes}
 
     async def _become(self, user: str) -> tuple[str, ...]:
         if any("{gid}" in part for part in self._as_user) and user not in self._gids:
@@ -142,7 +174,8 @@ class CliPort:
             if answer.code:
                 raise SlurmUnavailable(f"id: {answer.err or 'it failed and said nothing'}")
             self._gids[user] = answer.out.decode().strip()
-        return tuple(part.format(user=user, gid=self._gids.get(user, "")) for part in self._as_user)
+        as_user = (part.format(user=user, gid=self._gids.get(user, "")) for part in self._as_user)
+        return (*as_user, *_IN_ROOT)
 
     async def _salloc(self, user: Sequence[str], request: HoldRequest) -> int:
         """Submit, and kill salloc as soon as it names the job.
@@ -192,11 +225,12 @@ class CliPort:
         return _Output(process.returncode or 0, out, err.decode(errors="replace").strip())
 
 
-def _view(jobs: bytes, nodes: bytes, taken_at: float) -> SlurmView:
+def _view(jobs: bytes, nodes: bytes) -> SlurmView:
     try:
-        job_list, node_list = json.loads(jobs)["jobs"], json.loads(nodes)["nodes"]
-        records = [job_record(job) for job in job_list]
-        return view_of(records, [node_record(node) for node in node_list], partition_members(node_list), taken_at)
+        answer, node_list = json.loads(jobs), json.loads(nodes)["nodes"]
+        records = [job_record(job) for job in answer["jobs"]]
+        members = partition_members(node_list)
+        return view_of(records, [node_record(node) for node in node_list], members, taken_at(answer))
     except (ValueError, KeyError, TypeError, ParseError) as error:
         raise SlurmUnavailable(f"the JSON of squeue or scontrol is unreadable: {error!r}") from error
 
@@ -216,7 +250,6 @@ def _options(request: HoldRequest) -> list[str]:
         "gres": ",".join(str(gres) for gres in request.gres_per_node),
         "time": request.time_limit_min,
         "comment": request.marker.dumps(),
-        "chdir": "/",
     }
     return [f"--{name}={value}" for name, value in options.items() if value != ""]
 

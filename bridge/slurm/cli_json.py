@@ -47,6 +47,7 @@ def job_record(job: Mapping[str, Any]) -> JobRecord:
     record["state"] = next((state for state in states if state in _STATES), "+".join(states))
     record["completing"] = "COMPLETING" in states
     record["reason"] = job["state_reason"]
+    record["work_dir"] = job["current_working_directory"]
     record["array_task_str"] = job["array_task_string"]
     record["gres_detail"] = job["gres_detail"]
     code, signal = job["exit_code"]["return_code"], job["exit_code"]["signal"]["id"]
@@ -61,6 +62,7 @@ def node_record(node: Mapping[str, Any]) -> NodeRecord:
         hostname=node["hostname"],
         state=node["state"],
         reason=node["reason"],
+        extra=node["extra"],
         cpus=node["effective_cpus"],
         alloc_cpus=node["alloc_cpus"],
         real_memory=node["real_memory"],
@@ -68,6 +70,11 @@ def node_record(node: Mapping[str, Any]) -> NodeRecord:
         gres=node["gres"],
         gres_used=node["gres_used"],
     )
+
+
+def taken_at(answer: Mapping[str, Any]) -> float:
+    """Return slurmctld's clock when it packed this answer."""
+    return float(answer["last_update"]["number"])
 
 
 def partition_members(nodes: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -90,6 +90,18 @@ class PyslurmPort:
         """Cancel a job."""
         await self._call("cancel", {"job_id": job_id}, self._deadlines.write)
 
+    async def set_extra(self, nodes: Sequence[str], text: str) -> None:
+        """Write the Extra field of nodes."""
+        await self._call("set_extra", {"nodes": list(nodes), "extra": text}, self._deadlines.write)
+
+    async def drain(self, nodes: Sequence[str], reason: str) -> None:
+        """Close nodes that nobody else has closed."""
+        await self._call("drain", {"nodes": list(nodes), "reason": reason}, self._deadlines.write)
+
+    async def resume(self, nodes: Sequence[str], reason: str) -> None:
+        """Lift our drains with this reason."""
+        await self._call("resume", {"nodes": list(nodes), "reason": reason}, self._deadlines.write)
+
     async def close(self) -> None:
         """End the worker."""
         self._closed = True

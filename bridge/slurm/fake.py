@@ -3,7 +3,8 @@
 It behaves as the real one does where the loop can tell (one contract table runs against both): a pinned hold is RUNNING
 on return or pending; pending jobs start by priority and age once all their nodes have room, at the lowest free indices;
 a pending pin keeps its nodes from jobs behind it; a completing job keeps its nodes closed, shows only those with an
-epilog to end, and shows no GRES. Times are seconds; nothing happens by itself except in ``advance``.
+epilog to end, and shows no GRES. The epilog is that of ``slurm-configs``: it waits while the node's Extra lists its
+job, and drains the node when that takes too long. Times are seconds; nothing happens by itself except in ``advance``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from bridge.model.gres import GresRequest
 from bridge.model.hold import ExitStatus, HoldRequest
 from bridge.model.slurm import JobState, SlurmInfo, SlurmView
 from bridge.slurm.fake_records import FakeJob, FakeNode, Shape, grant
-from bridge.slurm.limits import check
+from bridge.slurm.limits import check, check_known
+from bridge.wellknown import DRAIN_REASON
 
 _HISTORY = 300.0
 """Seconds for which an ended job stays visible (MinJobAge)."""
@@ -34,7 +36,8 @@ class FakeSlurm:
     """One cluster.
 
     Switches: ``down`` (no call is answered), ``delay`` (seconds before a call is carried out), ``fail`` (the next calls
-    lose their answer), ``epilog`` (ended jobs stay COMPLETING until ``finish_epilog``). ``calls`` records every write.
+    lose their answer), ``epilog`` (ended jobs stay COMPLETING until ``finish_epilog``), ``epilog_bound`` (seconds for
+    which an epilog waits for the guard). ``calls`` records every write, with its job id or its nodes.
     ``topology_text`` is what slurmctld has for a topology; "" is the flat one.
     """
 
@@ -50,11 +53,12 @@ class FakeSlurm:
         self.now = now
         self.nodes = {node.name: node for node in nodes}
         self.jobs: dict[int, FakeJob] = {}
-        self.calls: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int | tuple[str, ...]]] = []
         self.topology_text = topology
         self.down = False
         self.delay = 0.0
         self.epilog = False
+        self.epilog_bound = 300.0
         self._associations = set(associations)
         self._qos = set(qos)
         self._faults: list[tuple[str, Fault]] = []
@@ -142,6 +146,32 @@ class FakeSlurm:
             self._end(job, JobState.CANCELLED, ExitStatus())
         self._answer("cancel")
 
+    async def set_extra(self, nodes: Sequence[str], text: str) -> None:
+        """Write the Extra field of nodes."""
+        await self._reach("set_extra")
+        for node in self._known_nodes(nodes):
+            node.extra = text
+        self.calls.append(("set_extra", tuple(nodes)))
+        self._end_epilogs()
+        self._answer("set_extra")
+
+    async def drain(self, nodes: Sequence[str], reason: str) -> None:
+        """Close nodes that nobody else has closed."""
+        await self._reach("drain")
+        for node in self._known_nodes(nodes):
+            node.drain(reason)
+        self.calls.append(("drain", tuple(nodes)))
+        self._answer("drain")
+
+    async def resume(self, nodes: Sequence[str], reason: str) -> None:
+        """Lift our drains with this reason."""
+        await self._reach("resume")
+        for node in self._known_nodes(nodes):
+            node.resume(reason)
+        self.calls.append(("resume", tuple(nodes)))
+        self._schedule()
+        self._answer("resume")
+
     async def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
@@ -173,6 +203,7 @@ class FakeSlurm:
             pin=tuple(pin),
             time_limit_min=time_limit_min,
             priority=priority,
+            work_dir=f"/home/{user}",
         )
         return self._submit(job).job_id
 
@@ -187,31 +218,46 @@ class FakeSlurm:
         self._end(self.jobs[job_id], JobState.PREEMPTED, ExitStatus())
 
     def finish_epilog(self, job_id: int, node: str | None = None) -> None:
-        """End the epilog of a completing job, on ``node`` or everywhere."""
+        """End the epilog of a completing job, on ``node`` or everywhere, whatever it waits for."""
         job = self.jobs[job_id]
         job.epilogs = tuple(name for name in job.epilogs if node is not None and name != node)
         self._schedule()
 
     def set_node(self, name: str, *states: str, reason: str = "") -> None:
-        """Set a node's states; DOWN ends its jobs with NODE_FAIL. IDLE, MIXED and ALLOCATED follow by themselves."""
+        """Set a node's states; IDLE, MIXED and ALLOCATED follow by themselves.
+
+        DOWN ends its jobs with NODE_FAIL, and the wait for its epilogs.
+        """
         node = self.nodes[name]
         node.states, node.reason = frozenset(states), reason
         if "DOWN" in node.states:
             for job in list(self.jobs.values()):
                 if name in job.grants and job.end_time is None:
                     self._end(job, JobState.NODE_FAIL, ExitStatus())
+                job.epilogs = tuple(other for other in job.epilogs if other != name)
         self._schedule()
+
+    def lose_state(self) -> None:
+        """Restart without the state of before: no jobs, their ids given again, and of the nodes slurm.conf alone."""
+        self.jobs.clear()
+        self._last_id = 0
+        self.nodes = {name: node for name, node in self.nodes.items() if not node.external}
+        for node in self.nodes.values():
+            node.states, node.reason, node.extra = frozenset(), "", ""
 
     def fail(self, operation: str, when: Fault, times: int = 1) -> None:
         """Let the next ``times`` calls of ``operation`` lose their answer."""
         self._faults += [(operation, when)] * times
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: time limits are enforced and whatever fits then starts, in order."""
+        """Let time pass: time limits and the bound of epilogs are kept, and whatever fits then starts, in order."""
         until = self.now + seconds
-        while (due := self._next_end()) is not None and due.limit_at <= until:
-            self.now = max(self.now, due.limit_at)
-            self._end(due, JobState.TIMEOUT, ExitStatus())
+        while (due := self._next_due()) is not None and (at := self._due(due)) <= until:
+            self.now = max(self.now, at)
+            if due.is_running:
+                self._end(due, JobState.TIMEOUT, ExitStatus())
+            else:
+                self._give_up(due)
         self.now = until
 
     # Inside
@@ -235,6 +281,10 @@ class FakeSlurm:
         if job is None or job.is_forgotten(self.now - _HISTORY):
             raise SlurmRejected("Invalid job id specified", 2017)
         return job
+
+    def _known_nodes(self, names: Sequence[str]) -> list[FakeNode]:
+        check_known(names, self.nodes)
+        return [self.nodes[name] for name in names]
 
     def _check(self, user: str, account: str, qos: str, partition: str) -> None:
         if (user, account) not in self._associations:
@@ -290,9 +340,30 @@ class FakeSlurm:
 
     def _end(self, job: FakeJob, state: JobState, status: ExitStatus) -> None:
         job.stop(self.now, state, status)
-        if self.epilog and not job.external:
-            job.epilogs = tuple(job.grants)
+        if not job.external:
+            job.epilogs = tuple(name for name in job.grants if "DOWN" not in self.nodes[name].states)
+        self._end_epilogs()
+
+    def _end_epilogs(self) -> None:
+        """End those that wait for nothing any more."""
+        for job in self.jobs.values():
+            job.epilogs = tuple(name for name in job.epilogs if self.epilog or self._waits(job, name))
         self._schedule()
 
-    def _next_end(self) -> FakeJob | None:
-        return min((job for job in self.jobs.values() if job.is_running), key=lambda job: job.limit_at, default=None)
+    def _waits(self, job: FakeJob, name: str) -> bool:
+        return job.work_dir == "/" and self.nodes[name].guards(job.job_id)
+
+    def _give_up(self, job: FakeJob) -> None:
+        """Fence the nodes on which the epilog has waited long enough."""
+        reason = f"{DRAIN_REASON}pods of job {job.job_id} were not proven gone within {self.epilog_bound:.0f} s"
+        for name in job.epilogs:
+            self.nodes[name].drain(reason)
+        job.epilogs = ()
+        self._schedule()
+
+    def _next_due(self) -> FakeJob | None:
+        due = (job for job in self.jobs.values() if job.is_running or (job.epilogs and not self.epilog))
+        return min(due, key=self._due, default=None)
+
+    def _due(self, job: FakeJob) -> float:
+        return job.limit_at if job.end_time is None else job.end_time + self.epilog_bound

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import ExitStatus, Marker
-from bridge.model.slurm import JobState, SlurmJob, SlurmNode
+from bridge.model.slurm import JobState, SlurmJob, SlurmNode, may_drain, may_resume
+from bridge.wellknown import GUARD
 
 _MEMORY_PER_CPU = 1000
 """MiB that a job gets for each CPU when it asks for none (DefMemPerCPU)."""
@@ -44,11 +45,27 @@ class FakeNode:
     external: bool = False
     states: frozenset[str] = frozenset()
     reason: str = ""
+    extra: str = ""
 
     @property
     def is_open(self) -> bool:
         """True when slurmctld would start a job here, given room."""
         return SlurmNode(name=self.name, states=self.states).is_schedulable
+
+    def guards(self, job_id: int) -> bool:
+        """Return whether the epilog of this job has to wait here."""
+        return self.extra.startswith(GUARD) and str(job_id) in self.extra.removeprefix(GUARD).split(",")
+
+    def drain(self, reason: str) -> None:
+        """Close it, unless somebody else has."""
+        if may_drain(self.states, self.reason):
+            self.states, self.reason = self.states | {"DRAIN"}, reason
+
+    def resume(self, reason: str) -> None:
+        """Lift the drain with this reason."""
+        if may_resume(self.states, self.reason, reason):
+            self.states -= {"DRAIN"}
+            self.reason = self.reason if "DOWN" in self.states else ""
 
     def seen(self, jobs: Sequence[FakeJob]) -> SlurmNode:
         """Return the record with ``jobs`` on it."""
@@ -65,6 +82,7 @@ class FakeNode:
             states=frozenset(states),
             hostname=self.name,
             reason=self.reason,
+            extra=self.extra,
             cpus=self.cpus,
             cpus_allocated=cpus,
             memory_mib=self.memory_mib,
@@ -90,6 +108,7 @@ class FakeJob:
     priority: int = 1000
     marker: Marker | None = None
     external: bool = False
+    work_dir: str = "/"
     job_id: int = 0
     state: JobState = JobState.PENDING
     submit_time: float = 0.0
@@ -150,6 +169,7 @@ class FakeJob:
             exit_status=self.exit_status,
             priority=self.priority,
             marker=self.marker,
+            work_dir=self.work_dir,
         )
 
 

@@ -11,7 +11,7 @@ import importlib
 import os
 import pwd
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -73,6 +73,7 @@ _JOB_TEXTS = (
     "admin_comment",
     "comment",
     "array_task_str",
+    "work_dir",
 )
 _JOB_NUMBERS = (
     "submit_time",
@@ -87,7 +88,7 @@ _JOB_NUMBERS = (
 )
 
 
-_NODE_TEXTS = ("name", "gres", "gres_used", "reason")
+_NODE_TEXTS = ("name", "gres", "gres_used", "reason", "extra")
 
 
 class Libslurm:
@@ -105,12 +106,13 @@ class Libslurm:
         """Read slurm.conf; for processes without pyslurm."""
         self._lib.slurm_init(self._ffi.NULL)
 
-    def load_jobs(self) -> list[dict[str, Any]]:
-        """Return every job that slurmctld still knows, in one call."""
+    def load_jobs(self) -> tuple[float, list[dict[str, Any]]]:
+        """Return slurmctld's clock and every job that it still knows, in one call."""
         lib, message = self._lib, self._ffi.new("job_info_msg_t **")
         self._check(lib.slurm_load_jobs(0, message, lib.SHOW_ALL | lib.SHOW_DETAIL))
         try:
-            return [self._job(message[0].job_array[i]) for i in range(message[0].record_count)]
+            jobs = [self._job(message[0].job_array[i]) for i in range(message[0].record_count)]
+            return float(message[0].last_update), jobs
         finally:
             lib.slurm_free_job_info_msg(message[0])
 
@@ -162,6 +164,23 @@ class Libslurm:
         """End a job with this wait(2) status. A job that has ended already is left as it is."""
         if self._lib.gb_complete_job(job_id, wait_status) and self._ffi.errno != self._lib.ESLURM_ALREADY_DONE:
             raise self._error()
+
+    def update_nodes(
+        self, names: Sequence[str], *, extra: str | None = None, reason: str | None = None, drain: bool | None = None
+    ) -> None:
+        """Change nodes in one call: their Extra field, and set or lift DRAIN. Nothing is done for no nodes."""
+        if not names:
+            return
+        lib, ffi = self._lib, self._ffi
+        update = ffi.new("update_node_msg_t *")
+        lib.slurm_init_update_node_msg(update)
+        texts = {"node_names": ",".join(names), "extra": extra, "reason": reason}
+        kept = {key: ffi.new("char[]", text.encode()) for key, text in texts.items() if text is not None}
+        for key, text in kept.items():  # `kept` keeps the memory alive until the call is over
+            setattr(update, key, text)
+        if drain is not None:
+            update.node_state = lib.NODE_STATE_DRAIN if drain else lib.NODE_STATE_UNDRAIN
+        self._check(lib.slurm_update_node(update))
 
     def _job(self, record: Any) -> dict[str, Any]:  # noqa: ANN401 (cffi structs have no type)
         lib = self._lib

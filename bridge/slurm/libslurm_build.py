@@ -26,7 +26,7 @@ DECLARATIONS = """
 typedef long time_t;
 
 typedef struct {
-    char *account, *admin_comment, *comment, *name, *nodes, *partition, *qos, *req_nodes, *user_name;
+    char *account, *admin_comment, *comment, *name, *nodes, *partition, *qos, *req_nodes, *user_name, *work_dir;
     char *array_task_str, *tres_per_job, *tres_per_node, *tres_per_socket, *tres_per_task;
     char **gres_detail_str;
     uint32_t gres_detail_cnt;
@@ -36,16 +36,22 @@ typedef struct {
     time_t submit_time, start_time, end_time;
     ...;
 } slurm_job_info_t;
-typedef struct { uint32_t record_count; slurm_job_info_t *job_array; ...; } job_info_msg_t;
+typedef struct { time_t last_update; uint32_t record_count; slurm_job_info_t *job_array; ...; } job_info_msg_t;
 
 typedef struct {
-    char *name, *node_hostname, *reason, *gres, *gres_used;
+    char *name, *node_hostname, *reason, *extra, *gres, *gres_used;
     uint32_t node_state;
     uint16_t cpus_efctv;
     uint64_t real_memory;
     ...;
 } node_info_t;
 typedef struct { uint32_t record_count; node_info_t *node_array; ...; } node_info_msg_t;
+
+typedef struct {
+    char *node_names, *extra, *reason;
+    uint32_t node_state;
+    ...;
+} update_node_msg_t;
 
 typedef struct {
     char *account, *comment, *name, *partition, *qos, *req_nodes, *tres_per_node, *work_dir;
@@ -62,6 +68,8 @@ int slurm_load_jobs(time_t update_time, job_info_msg_t **resp, uint16_t show_fla
 void slurm_free_job_info_msg(job_info_msg_t *msg);
 int slurm_load_node(time_t update_time, node_info_msg_t **resp, uint16_t show_flags);
 void slurm_free_node_info_msg(node_info_msg_t *msg);
+void slurm_init_update_node_msg(update_node_msg_t *msg);
+int slurm_update_node(update_node_msg_t *msg);
 void slurm_init_job_desc_msg(job_desc_msg_t *msg);
 int slurm_allocate_resources(job_desc_msg_t *request, resource_allocation_response_msg_t **response);
 void slurm_free_resource_allocation_response_msg(resource_allocation_response_msg_t *msg);
@@ -91,6 +99,7 @@ uint64_t gb_allocated_memory(node_info_t *node);
 
 #define NODE_STATE_BASE ...
 #define NODE_STATE_DRAIN ...
+#define NODE_STATE_UNDRAIN ...
 #define NODE_STATE_COMPLETING ...
 #define NODE_STATE_NO_RESPOND ...
 #define NODE_STATE_POWERED_DOWN ...

@@ -43,5 +43,23 @@ class SlurmPort(Protocol):
     async def cancel(self, job_id: int) -> None:
         """Cancel a job (scancel(1)). A job that has ended is no error; an unknown id is ``SlurmRejected``."""
 
+    async def set_extra(self, nodes: Sequence[str], text: str) -> None:
+        """Write ``text`` into the Extra field of all ``nodes`` in one call; "" clears it.
+
+        When one of them is unknown (``SlurmRejected`` names it) the others may have been written.
+        """
+
+    async def drain(self, nodes: Sequence[str], reason: str) -> None:
+        """Close ``nodes`` for new jobs; ``reason`` begins with ``gangbridge: ``.
+
+        Left as it is: a node that is drained already, and one that somebody set DOWN with a reason of his own.
+        """
+
+    async def resume(self, nodes: Sequence[str], reason: str) -> None:
+        """Lift the drain of those of ``nodes`` whose reason is exactly ``reason``; others are left as they are.
+
+        A node that is DOWN as well stays DOWN.
+        """
+
     async def close(self) -> None:
         """Release processes and sockets; the port is unusable afterwards."""

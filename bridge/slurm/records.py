@@ -49,6 +49,7 @@ class JobRecord(TypedDict, total=False):
     het_job_offset: int
     admin_comment: str
     comment: str
+    work_dir: str
 
 
 class NodeRecord(TypedDict, total=False):
@@ -58,6 +59,7 @@ class NodeRecord(TypedDict, total=False):
     hostname: str
     state: list[str]
     reason: str
+    extra: str
     cpus: int
     alloc_cpus: int
     real_memory: int
@@ -110,6 +112,7 @@ def job_of(record: JobRecord) -> SlurmJob:
         het_offset=record.get("het_job_offset", 0) if has_leader else 0,
         marker=_marker(record),
         is_sealed=bool(record.get("admin_comment")),
+        work_dir=record.get("work_dir", ""),
     )
 
 
@@ -121,6 +124,7 @@ def node_of(record: NodeRecord, partitions: Iterable[str]) -> SlurmNode:
         states=frozenset(record["state"]),
         hostname=record.get("hostname", ""),
         reason=record.get("reason", ""),
+        extra=record.get("extra", ""),
         cpus=record.get("cpus", 0),
         cpus_allocated=record.get("alloc_cpus", 0),
         memory_mib=record.get("real_memory", 0),

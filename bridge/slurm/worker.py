@@ -17,13 +17,14 @@ import json
 import os
 import pwd
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from bridge.errors import SlurmError, SlurmRejected
+from bridge.model.slurm import may_drain, may_resume
 from bridge.slurm import wire
 from bridge.slurm.libslurm import Libslurm
+from bridge.slurm.limits import check_known
 from bridge.slurm.run_as import run_as
 
 Arguments = Mapping[str, Any]
@@ -46,6 +47,9 @@ class Worker:
             "repin": self.repin,
             "complete": self.complete,
             "cancel": self.cancel,
+            "set_extra": self.set_extra,
+            "drain": self.drain,
+            "resume": self.resume,
         }
 
     def info(self, _: Arguments) -> dict[str, str]:
@@ -55,8 +59,7 @@ class Worker:
 
     def view(self, _: Arguments) -> dict[str, Any]:
         """Return jobs, nodes and partitions: one call to slurmctld each (and one more that pyslurm makes)."""
-        taken_at = time.time()
-        jobs = self._libslurm.load_jobs()
+        taken_at, jobs = self._libslurm.load_jobs()
         nodes = self._libslurm.load_nodes()
         partitions = self._call(self._pyslurm.Partitions.load)
         members = {name: partition.nodes or "" for name, partition in partitions.items()}
@@ -92,6 +95,33 @@ class Worker:
         """Cancel a job. pyslurm's cancel takes an unknown id for success, so the job is looked up first."""
         job = self._call(lambda: self._pyslurm.Job.load(arguments["job_id"]))
         self._call(job.cancel)
+
+    def set_extra(self, arguments: Arguments) -> None:
+        """Write the Extra field; a refusal names the nodes that slurmctld does not know."""
+        try:
+            self._libslurm.update_nodes(arguments["nodes"], extra=arguments["extra"])
+        except SlurmRejected:
+            self._look_up(arguments["nodes"])
+            raise
+
+    def drain(self, arguments: Arguments) -> None:
+        """Drain the nodes that may be."""
+        found = self._look_up(arguments["nodes"])
+        names = [name for name, (states, reason) in found.items() if may_drain(states, reason)]
+        self._libslurm.update_nodes(names, drain=True, reason=arguments["reason"])
+
+    def resume(self, arguments: Arguments) -> None:
+        """Lift the drains with this reason."""
+        wanted = arguments["reason"]
+        found = self._look_up(arguments["nodes"])
+        names = [name for name, (states, reason) in found.items() if may_resume(states, reason, wanted)]
+        self._libslurm.update_nodes(names, drain=False)
+
+    def _look_up(self, names: Sequence[str]) -> dict[str, tuple[list[str], str]]:
+        """Return states and reason of each of these nodes."""
+        known = {node["name"]: (node["state"], node.get("reason", "")) for node in self._libslurm.load_nodes()}
+        check_known(names, known)
+        return {name: known[name] for name in names}
 
     def _allocate(self, request: Arguments) -> int:
         if request["user"] == self._user:

@@ -25,6 +25,9 @@ STEP = 0.2
 HOLD_NAME = "contract-hold"
 JOB_NAME = "contract-job"
 
+MINE = "gangbridge: contract"
+"""Reason of a drain of ours."""
+
 H100 = GresRequest(name="gpu", type="h100", count=1)
 
 
@@ -48,6 +51,9 @@ class World(Protocol):
 
     async def drain(self, node: str, reason: str) -> None:
         """Close a node."""
+
+    async def take_down(self, node: str, reason: str) -> None:
+        """Set the external node DOWN; with a slurmd it would come back at once."""
 
     async def resume(self, node: str) -> None:
         """Open it again."""
@@ -377,3 +383,140 @@ async def a_drained_node_says_why_and_takes_no_hold(world: World) -> None:
     finally:
         await world.resume(node)
     assert (await until(world, job_id, running)).nodes == (node,)
+
+
+@case
+async def a_hold_works_in_the_root_folder_and_others_do_not(world: World) -> None:
+    """The epilog tells holds from other jobs by that."""
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    external = hold(world, [world.external], 1, partition=world.external_partition, external=True)
+    external_id = await world.port.allocate(external)
+    other = await world.sbatch(pin=world.nodes[:1], gpus=1)
+    jobs = (await world.port.view()).jobs
+    assert (jobs[job_id].work_dir, jobs[external_id].work_dir) == ("/", "/")
+    assert jobs[other].work_dir not in {"", "/"}
+
+
+@case
+async def the_time_of_a_view_is_slurmctlds(world: World) -> None:
+    before = await world.port.view()
+    await world.pass_time(2)
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    after = await world.port.view()
+    started = after.jobs[job_id].start_time
+    assert started is not None
+    assert before.taken_at < started <= after.taken_at + 1
+
+
+@case
+async def a_text_is_written_to_nodes_and_cleared(world: World) -> None:
+    nodes = (*world.nodes, world.external)
+    try:
+        await world.port.set_extra(nodes, "gangbridge:7,12")
+        seen = (await world.port.view()).nodes
+        assert [seen[name].extra for name in nodes] == ["gangbridge:7,12"] * 3
+        assert all(seen[name].is_schedulable for name in nodes)
+        await world.port.set_extra(world.nodes[:1], "")
+        seen = (await world.port.view()).nodes
+        assert [seen[name].extra for name in nodes] == ["", "gangbridge:7,12", "gangbridge:7,12"]
+    finally:
+        await world.port.set_extra(nodes, "")
+
+
+@case
+async def nothing_is_done_for_no_nodes(world: World) -> None:
+    await world.port.set_extra([], "gangbridge:7")
+    await world.port.drain([], MINE)
+    await world.port.resume([], MINE)
+
+
+@case
+async def an_unknown_node_is_named(world: World) -> None:
+    nodes = (world.nodes[0], "no-such-node")
+    try:
+        for call in (
+            world.port.set_extra(nodes, "gangbridge:7"),
+            world.port.drain(nodes, MINE),
+            world.port.resume(nodes, MINE),
+        ):
+            with pytest.raises(SlurmRejected) as caught:
+                await call
+            assert "Invalid node name" in str(caught.value)
+            assert "no-such-node" in str(caught.value)
+            assert world.nodes[0] not in str(caught.value)
+        assert not (await world.port.view()).nodes[world.nodes[0]].is_drained
+    finally:
+        await world.port.set_extra(world.nodes[:1], "")
+
+
+@case
+async def nodes_are_drained_and_resumed(world: World) -> None:
+    here, there = world.nodes[0], world.external
+    try:
+        await world.port.drain([here, there], MINE)
+        seen = (await world.port.view()).nodes
+        assert [(seen[name].is_drained, seen[name].reason) for name in (here, there)] == [(True, MINE)] * 2
+        await world.port.drain([here], "gangbridge: another one")
+        await world.port.resume([here], "gangbridge: another one")
+        assert (await world.port.view()).nodes[here].reason == MINE
+        job_id = await world.port.allocate(hold(world, [here], 1))
+        assert (await world.port.view()).jobs[job_id].state is JobState.PENDING
+        await world.port.resume([here, there, world.nodes[1]], MINE)
+        await until(world, job_id, running)  # and slurmctld has heard of the node again
+        seen = (await world.port.view()).nodes
+        assert [(seen[name].is_schedulable, seen[name].reason) for name in (here, there)] == [(True, "")] * 2
+    finally:
+        await world.port.resume([here, there], MINE)
+
+
+@case
+async def a_running_hold_outlives_the_drain_of_its_node(world: World) -> None:
+    job_id = await world.port.allocate(hold(world, world.nodes[:1], 1))
+    try:
+        await world.port.drain(world.nodes[:1], MINE)
+        view = await world.port.view()
+        assert view.jobs[job_id].state is JobState.RUNNING
+        assert view.nodes[world.nodes[0]].is_drained
+    finally:
+        await world.port.resume(world.nodes[:1], MINE)
+
+
+@case
+async def a_drain_of_somebody_else_stands(world: World) -> None:
+    node = world.nodes[0]
+    await world.drain(node, "bad fan")
+    try:
+        await world.port.drain([node], MINE)
+        await world.port.resume([node], MINE)
+        seen = (await world.port.view()).nodes[node]
+        assert (seen.is_drained, seen.reason, seen.is_drainable) == (True, "bad fan", False)
+    finally:
+        await world.resume(node)
+
+
+@case
+async def a_node_that_somebody_took_down_keeps_his_reason(world: World) -> None:
+    node = world.external
+    await world.take_down(node, "bad fan")
+    try:
+        await world.port.drain([node], MINE)
+        seen = (await world.port.view()).nodes[node]
+        assert (seen.is_drained, seen.reason, seen.is_drainable) == (False, "bad fan", False)
+    finally:
+        await world.resume(node)
+
+
+@case
+async def a_lost_node_can_be_drained_and_stays_down_when_resumed(world: World) -> None:
+    """Otherwise it would come back by itself, with pods of which nothing is known."""
+    node = world.external
+    await world.take_down(node, "Not responding")
+    try:
+        await world.port.drain([node], MINE)
+        seen = (await world.port.view()).nodes[node]
+        assert ({"DOWN", "DRAIN"} <= seen.states, seen.reason) == (True, MINE)
+        await world.port.resume([node], MINE)
+        seen = (await world.port.view()).nodes[node]
+        assert ("DOWN" in seen.states, seen.is_drained) == (True, False)
+    finally:
+        await world.resume(node)

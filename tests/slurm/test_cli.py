@@ -66,9 +66,9 @@ async def test_a_hold_that_runs_at_once(log: Log) -> None:
     identity, submit, seal = log()
     assert identity == "id -g alice"
     assert submit == (
-        "setpriv --reuid=alice --regid=1001 --init-groups -- salloc --no-shell --job-name=g-1 --account=physics "
-        "--partition=gpu --qos=normal --nodelist=n[1-2] --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 "
-        "--gres=gpu:h100:2 --time=10 --comment=" + HOLD.marker.dumps() + " --chdir=/"
+        "setpriv --reuid=alice --regid=1001 --init-groups -- env --chdir=/ salloc --no-shell --job-name=g-1 "
+        "--account=physics --partition=gpu --qos=normal --nodelist=n[1-2] --nodes=2 --ntasks=4 --ntasks-per-node=2 "
+        "--cpus-per-task=3 --gres=gpu:h100:2 --time=10 --comment=" + HOLD.marker.dumps()
     )
     assert seal == f"scontrol update JobId=16 AdminComment={HOLD.marker.dumps()}"
 
@@ -91,7 +91,7 @@ async def test_memory_is_asked_for_only_when_given(log: Log) -> None:
 async def test_an_external_hold_goes_through_sbatch(log: Log) -> None:
     cli = CliPort([sys.executable, str(STUB), "well"], as_user=())
     assert await cli.allocate(replace(HOLD, external=True)) == 18
-    assert log()[0].startswith("sbatch --external --parsable --job-name=g-1")
+    assert log()[0].startswith("env --chdir=/ sbatch --external --parsable --job-name=g-1")
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ class FakeWorld:
     async def drain(self, node: str, reason: str) -> None:
         self.port.set_node(node, "DRAIN", reason=reason)
 
+    async def take_down(self, node: str, reason: str) -> None:
+        self.port.set_node(node, "DOWN", reason=reason)
+
     async def resume(self, node: str) -> None:
         self.port.set_node(node)
 
