@@ -47,7 +47,15 @@ log = structlog.get_logger()
 
 Object = dict[str, Any]
 
-_SLURM_WRITES = (act.SubmitHold, act.RepinHold, act.CompleteHold, act.CancelHold)
+_SLURM_WRITES = (
+    act.SubmitHold,
+    act.RepinHold,
+    act.CompleteHold,
+    act.CancelHold,
+    act.SetGuard,
+    act.DrainNodes,
+    act.ResumeNodes,
+)
 
 
 def _count(claim: Mapping[str, Any]) -> int:
@@ -81,7 +89,7 @@ class Applier:
         await self._do(action)
         failpoints.reach(f"after:{name}")
 
-    async def _do(self, action: Action) -> None:  # noqa: C901, PLR0912 - one line per kind of action
+    async def _do(self, action: Action) -> None:  # noqa: C901, PLR0912, PLR0915 - a few lines per action
         match action:
             case act.AddFinalizer():
                 await self._add_finalizer(action.gang)
@@ -101,6 +109,14 @@ class Applier:
             case act.CancelHold():
                 await self._slurm.cancel(action.job_id)
                 log.info("hold_cancelled", job_id=action.job_id)
+            case act.SetGuard():
+                await self._slurm.set_extra(action.nodes, action.text)
+            case act.DrainNodes():
+                await self._slurm.drain(action.nodes, action.reason)
+                log.warning("nodes_fenced", nodes=action.nodes, reason=action.reason)
+            case act.ResumeNodes():
+                await self._slurm.resume(action.nodes, action.reason)
+                log.info("nodes_resumed", nodes=action.nodes, reason=action.reason)
             case act.CreateService():
                 await self._create(SERVICES, build_service(action.gang))
             case act.CreatePod():
@@ -114,6 +130,8 @@ class Applier:
                 await self._ungate(action.pod)
             case act.DeletePod():
                 await self._delete(PODS, action.pod.namespace, action.pod.name, action.pod.uid)
+            case act.ReleasePod():
+                await self._release(action.pod)
             case act.FreeClaim():
                 await self._free(action)
             case act.WriteMirror():
@@ -173,11 +191,15 @@ class Applier:
         self._observer.observe(GANGJOBS, await self._patch_finalizers(raw, finalizers))
 
     async def _remove_finalizer(self, gang: Gang) -> None:
+        raw = self._observer.raw(GANGJOBS, gang.namespace, gang.name)
+        if raw is None or raw["metadata"]["uid"] != gang.uid:
+            return
+        kept = [name for name in raw["metadata"].get("finalizers", ()) if name != wellknown.FINALIZER]
         try:
-            raw = self._gang(gang)
-            kept = [name for name in raw["metadata"].get("finalizers", ()) if name != wellknown.FINALIZER]
             stored = await self._patch_finalizers(raw, kept)
         except NotFound:
+            # Its end went by unseen; the list that would tell comes once a minute.
+            self._observer.forget(GANGJOBS, raw)
             return
         if kept:
             self._observer.observe(GANGJOBS, stored)
@@ -220,6 +242,24 @@ class Applier:
         except Invalid:
             stored = await self._client.get(PODS, pod.name, pod.namespace)
         self._observer.observe(PODS, stored)
+
+    async def _release(self, pod: PodView) -> None:
+        """Take our finalizer off exactly this pod; one that was deleted before goes with it."""
+        raw = self._observer.raw(PODS, pod.namespace, pod.name)
+        if raw is None or raw["metadata"]["uid"] != pod.uid:
+            return
+        meta = raw["metadata"]
+        kept = [name for name in meta.get("finalizers", ()) if name != wellknown.FINALIZER]
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": kept}}
+        try:
+            stored = await self._client.patch(PODS, pod.name, patch, namespace=pod.namespace)
+        except NotFound:
+            self._observer.forget(PODS, raw)
+            return
+        if not kept and meta.get("deletionGracePeriodSeconds") == 0:
+            self._observer.forget(PODS, stored)
+        else:
+            self._observer.observe(PODS, stored)
 
     async def _free(self, action: act.FreeClaim) -> None:
         """Drop the finalizers, then the object: the device is free with the second write, and not before."""

@@ -56,7 +56,8 @@ class Loop:
         self._applier = applier
         self.events = Recorder(client)
         self._wake = asyncio.Event()
-        self._not_before: dict[str, int] = {}
+        self._held_back: dict[str, float] = {}
+        """Gang uids and until when (monotonic seconds) nothing is submitted for them."""
         self._published: dict[str, float] = {}
         self._fleet_conditions: list[dict[str, Any]] = []
         self._fleet_published = 0.0
@@ -79,11 +80,10 @@ class Loop:
 
     async def cycle(self) -> bool:
         """Run one cycle; return whether anything was done."""
-        now = time.time()
         gangs = {gang.uid for gang in self._observer.gangs.by_key.values()}
         self._published = {uid: at for uid, at in self._published.items() if uid in gangs}
-        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
-        snapshot = self._observer.snapshot(self._poller.view, self._not_before, self._poller.topology)
+        self._held_back = {uid: until for uid, until in self._held_back.items() if until > time.monotonic()}
+        snapshot = self._observer.snapshot(self._poller.view, frozenset(self._held_back), self._poller.topology)
         decided = plan(snapshot)
         work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
         work += [self._chore(chore) for chore in decided.chores]
@@ -173,6 +173,7 @@ class Loop:
             decided.decisions,
             self._poller.info,
             self._poller.error,
+            brake=decided.brake,
             previous=self._fleet_conditions,
             now=int(time.time()),
         )
@@ -188,5 +189,5 @@ class Loop:
         self._fleet_published, self._fleet_facts = time.monotonic(), facts
 
     def _hold_back(self, uid: str, seconds: int) -> None:
-        self._not_before[uid] = int(time.time()) + seconds
+        self._held_back[uid] = time.monotonic() + seconds
         asyncio.get_running_loop().call_later(seconds + 1, self.wake)

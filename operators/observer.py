@@ -136,7 +136,7 @@ class Observer:
         else:
             self._reflectors[resource].forget(obj)
 
-    def snapshot(self, slurm: SlurmView | None, not_before: Mapping[str, int], slurm_topology: str = "") -> Snapshot:
+    def snapshot(self, slurm: SlurmView | None, held_back: frozenset[str], slurm_topology: str = "") -> Snapshot:
         """Return the frozen input of a cycle."""
         fleet = min(self.fleets.by_key.values(), key=lambda fleet: fleet.name, default=None)
         system = self._reflectors[NAMESPACES].get("", "kube-system")
@@ -155,7 +155,7 @@ class Observer:
             nodes=tuple(self.nodes.by_key.values()),
             pools=self._read_pools(),
             slurm=slurm,
-            not_before=not_before,
+            held_back=held_back,
         )
 
     def _read_topology(self, fleet: FleetSpec, slurm_text: str) -> Topology:

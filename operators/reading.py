@@ -12,7 +12,7 @@ from bridge import wellknown
 from bridge.accounting.gres import parse_gres_request
 from bridge.errors import ParseError, SpecError
 from bridge.model.duration import parse_time_limit
-from bridge.model.fleet import DeviceMapping, FleetSpec, LabelSource, Mode, QueueSpec, SlurmSource
+from bridge.model.fleet import BrakeSpec, DeviceMapping, FleetSpec, LabelSource, Mode, QueueSpec, SlurmSource
 from bridge.model.gang import (
     Condition,
     ConditionType,
@@ -29,12 +29,15 @@ from bridge.model.gang import (
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, Pool, PoolDevice
 from bridge.model.quantity import parse_mib, parse_milli_cpu
 from bridge.model.selector import Operator, Requirement, Selector
+from operators.kube.stopped import is_stopped
 from operators.linkmodel import read_link_model
 
 Object = Mapping[str, Any]
 Word = TypeVar("Word", bound=StrEnum)
 
 ORIGIN_SLURM = "Slurm"
+RELEASE_S = 600
+"""How long the word of an admin keeps the brake off."""
 _OURS = frozenset({wellknown.FINALIZER, wellknown.DELETE_PROTECTION})
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -201,6 +204,19 @@ def read_fleet(obj: Object) -> FleetSpec:
             for item in spec.get("devices", ())
         ),
         links=read_link_model(topology.get("linkModel") or {}),
+        brake=_brake(spec.get("brake") or {}, obj["metadata"].get("annotations") or {}),
+    )
+
+
+def _brake(spec: Object, annotations: Mapping[str, str]) -> BrakeSpec:
+    try:
+        released = seconds(annotations.get(wellknown.RELEASE_BRAKE))
+    except ValueError:
+        released = None
+    return BrakeSpec(
+        max_lost_percent=spec.get("maxLostPercent", 30),
+        min_lost=spec.get("minLost", 3),
+        released_until=released + RELEASE_S if released is not None else 0,
     )
 
 
@@ -268,6 +284,9 @@ def read_pod(obj: Object) -> PodView | None:
         phase=PodPhase(status.get("phase", PodPhase.PENDING)),
         gated=any(gate["name"] == wellknown.GATE for gate in spec.get("schedulingGates", ())),
         deleting="deletionTimestamp" in meta,
+        stopped=is_stopped(obj),
+        held=wellknown.FINALIZER in meta.get("finalizers", ()),
+        grace_s=spec.get("terminationGracePeriodSeconds", 30),
         exit_code=first["exitCode"] if first else None,
         finished_at=(seconds(first.get("finishedAt")) or 0) if first else 0,
         message=status.get("message") or (first.get("message", "") if first else ""),
@@ -277,18 +296,24 @@ def read_pod(obj: Object) -> PodView | None:
 def _pinned_node(spec: Object) -> str:
     affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    for term in affinity.get("nodeSelectorTerms", ()):
+    )
+    return _named_node(affinity) or str(spec.get("nodeName", ""))
+
+
+def _named_node(selector: Object | None) -> str:
+    """Return the node that a node selector names; empty when it selects in another way."""
+    for term in (selector or {}).get("nodeSelectorTerms", ()):
         for field in term.get("matchFields", ()):
             if field["key"] == "metadata.name" and field["operator"] == "In":
                 return str(field["values"][0])
-    return str(spec.get("nodeName", ""))
+    return ""
 
 
 def read_claim(obj: Object) -> ClaimView:
     """Return a claim, whoever owns it. What we have let go, and only another's finalizer keeps, is nobody's."""
     meta, status = obj["metadata"], obj.get("status") or {}
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results", ())
+    allocation = status.get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results", ())
     is_protected = not _OURS.isdisjoint(meta.get("finalizers") or ())
     labels = (meta.get("labels") or {}) if results or is_protected or "deletionTimestamp" not in meta else {}
     return ClaimView(
@@ -300,6 +325,7 @@ def read_claim(obj: Object) -> ClaimView:
             for result in results
             if not result.get("adminAccess")
         ),
+        node=_named_node(allocation.get("nodeSelector")),
         reserved_for=tuple(consumer["uid"] for consumer in status.get("reservedFor", ())),
         deleting="deletionTimestamp" in meta,
         gang_uid=labels.get(wellknown.GANG_UID, ""),
@@ -322,8 +348,17 @@ def read_node(obj: Object) -> KubeNode | None:
         ready=ready,
         unschedulable=bool(spec.get("unschedulable")),
         tainted=any(taint["key"] == wellknown.TAINT for taint in spec.get("taints", ())),
+        fenced=_fence(meta, spec),
         labels=labels,
     )
+
+
+def _fence(meta: Object, spec: Object) -> str:
+    """Return the word of an admin that nothing runs on the node: ours, or the standard taint of a node shut down."""
+    word = str((meta.get("annotations") or {}).get(wellknown.FENCED, ""))
+    if not word and any(taint["key"] == wellknown.OUT_OF_SERVICE for taint in spec.get("taints", ())):
+        word = f"taint {wellknown.OUT_OF_SERVICE}"
+    return word
 
 
 def read_pools(slices: Iterable[Object]) -> tuple[Pool, ...]:
@@ -352,11 +387,7 @@ def _pool(driver: str, name: str, generation: int, parts: list[Object]) -> Pool:
 def _slice_node(spec: Object) -> str:
     if spec.get("nodeName"):
         return str(spec["nodeName"])
-    for term in (spec.get("nodeSelector") or {}).get("nodeSelectorTerms", ()):
-        for field in term.get("matchFields", ()):
-            if field["key"] == "metadata.name":
-                return str(field["values"][0])
-    return ""
+    return _named_node(spec.get("nodeSelector"))
 
 
 def _pool_device(device: Object) -> PoolDevice:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from bridge import wellknown
 from bridge.accounting.devicemap import tracked_types
 from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.brake import Brake
 from bridge.lifecycle.fleetview import FleetView
 from bridge.lifecycle.violations import violations
 from bridge.model.gang import Condition, Gang, GangStatus, Phase
@@ -101,6 +103,7 @@ def fleet_status(
     info: SlurmInfo | None,
     error: str,
     *,
+    brake: Brake | None = None,
     previous: Sequence[Object],
     now: int,
 ) -> Object:
@@ -111,7 +114,12 @@ def fleet_status(
     phases = Counter(str((decision.status or decision.gang.status).phase) for decision in decisions)
     status: Object = {
         "conditions": _stamped(
-            [_reachable(view is not None, info, error), *([_topology(view)] if view else [])], previous, now
+            [
+                _reachable(view is not None, info, error),
+                *([_topology(view), _braked(brake)] if view else []),
+            ],
+            previous,
+            now,
         ),
         "gangs": {
             "summary": ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items())) or "none",
@@ -150,6 +158,17 @@ def _reachable(ok: bool, info: SlurmInfo | None, error: str) -> Object:
         "status": "True" if ok else "False",
         "reason": "Answers" if ok else "NoAnswer",
         "message": what[:1024],
+    }
+
+
+def _braked(brake: Brake | None) -> Object:
+    """Say what looks lost, and how an admin who knows better goes on."""
+    release = f"kubectl annotate fleet NAME {wellknown.RELEASE_BRAKE}=$(date -u +%FT%TZ)"
+    return {
+        "type": "Brake",
+        "status": "True" if brake else "False",
+        "reason": "TooMuchLost" if brake else "NothingLost",
+        "message": f"{brake.message}; if they are gone indeed: {release}" if brake else "",
     }
 
 

@@ -159,6 +159,8 @@ def pod(owner: Gang, rank: int = 0, *, on: str = "n1", phase: PodPhase = PodPhas
         "node": on,
         "phase": phase,
         "gated": False,
+        "stopped": phase in {PodPhase.SUCCEEDED, PodPhase.FAILED},
+        "held": True,
     }
     return PodView(**values | changes)
 
@@ -175,6 +177,7 @@ def claim(owner: Gang, rank: int = 0, **changes: Any) -> ClaimView:
         "rank": rank,
     }
     if "on" in changes:
+        values["node"] = changes["on"][0]
         values["devices"] = devices(*changes.pop("on"))
         values["reserved_for"] = (f"uid-{pod_name(owner, rank)}",)
     return ClaimView(**values | changes)

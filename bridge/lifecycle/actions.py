@@ -138,9 +138,40 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeClaim:
-    """Deallocate a claim, then drop its finalizers and the object."""
+    """Drop a claim's finalizers and the object, which frees its devices."""
 
     claim: ClaimView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePod:
+    """Take our finalizer off a pod that is proven to have stopped, and whose claim is freed."""
+
+    pod: PodView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetGuard:
+    """Say in ``Extra`` of Slurm nodes for which holds their epilog is to wait."""
+
+    nodes: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainNodes:
+    """Let Slurm start nothing new on nodes whose devices are not proven unused."""
+
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeNodes:
+    """Undo a drain of ours: nodes that by now have another reason are left."""
+
+    nodes: tuple[str, ...]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +233,10 @@ Action = (
     | UngatePod
     | DeletePod
     | FreeClaim
+    | ReleasePod
+    | SetGuard
+    | DrainNodes
+    | ResumeNodes
     | WriteMirror
     | DeleteMirror
     | CreateMirrorClaim

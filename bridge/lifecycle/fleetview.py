@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from bridge.accounting.devicemap import DeviceMap, build_device_map, tracked_types
 from bridge.accounting.ledger import Ledger, build_ledger
+from bridge.lifecycle.guard import is_foreign
 from bridge.model.fleet import FleetSpec
 from bridge.model.kube import KubeNode, Pool
 from bridge.model.slurm import SlurmNode, SlurmView
@@ -42,6 +43,10 @@ class FleetNode:
             return next((word for state, word in _CLOSED.items() if state in states), "closed in Slurm")
         if self.map is None:
             return "without device map"
+        if is_foreign(self.slurm):
+            return "with somebody else's text in Extra"
+        if self.kube.fenced:
+            return "fenced"
         if self.kube.unschedulable:
             return "cordoned"
         return "" if self.kube.ready else "not ready in Kubernetes"
@@ -60,7 +65,10 @@ _CLOSED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed."""
+    """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed.
+
+    ``slurm_names`` gives the Slurm name for a Kubernetes name.
+    """
 
     fleet: FleetSpec
     slurm: SlurmView
@@ -71,6 +79,7 @@ class FleetView:
     cluster: str = ""
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
+    slurm_names: Mapping[str, str] = field(default_factory=dict)
 
     def timeline(self, partition: str) -> Timeline:
         """Return the timeline of ``partition``; closed nodes of it give nothing and are there to be explained."""
@@ -109,6 +118,7 @@ def join(snapshot: Snapshot) -> FleetView | None:
         fleet=snapshot.fleet,
         slurm=snapshot.slurm,
         nodes=nodes,
+        slurm_names={node.kube.name: name for name, node in nodes.items()},
         ledger=ledger,
         topology=topology,
         now=snapshot.now,

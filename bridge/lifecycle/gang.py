@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bridge.lifecycle import end, start
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.admission import Accepted, Refused, admit
+from bridge.lifecycle.context import Context
 from bridge.lifecycle.fleetview import FleetView
 from bridge.lifecycle.observed import Observed
 from bridge.lifecycle.outcome import detect
 from bridge.lifecycle.status import set_condition, settle
-from bridge.model.fleet import QueueSpec
 from bridge.model.gang import ConditionType
 from bridge.model.slurm import JobState
 from bridge.queue.timeline import Timeline
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What gangs share in a cycle. ``view`` is None while slurmctld or the Fleet is unknown."""
-
-    now: int
-    view: FleetView | None
-    slurm_known: bool
-    queues: Mapping[str, QueueSpec]
-    namespaces: Mapping[str, Mapping[str, str]]
-    not_before: Mapping[str, int]
 
 
 def decide(observed: Observed, context: Context, timelines: dict[str, Timeline]) -> Decision:
@@ -40,14 +27,14 @@ def decide(observed: Observed, context: Context, timelines: dict[str, Timeline])
 def _decide(observed: Observed, context: Context, timelines: dict[str, Timeline]) -> Decision:
     gang = observed.gang
     if gang.deleting:
-        return end.remove(observed, slurm_known=context.slurm_known)
-    if (strays := end.sweep(observed)) is not None:
+        return end.remove(observed, context)
+    if (strays := end.sweep(observed, context)) is not None:
         return Decision(gang=gang, stages=strays)
     if gang.status.is_true(ConditionType.FINISHED):
-        return end.tidy(observed)
+        return end.tidy(observed, context)
     if (outcome := gang.status.outcome) is not None:
-        return end.finish(observed, outcome, slurm_known=context.slurm_known, now=context.now)
-    if (found := detect(observed, slurm_known=context.slurm_known)) is not None:
+        return end.finish(observed, outcome, context)
+    if (found := detect(observed, context)) is not None:
         return end.begin(gang, found, context.now)
     if context.view is None:
         return _not_seen_yet(observed, context)
@@ -59,7 +46,9 @@ def _not_seen_yet(observed: Observed, context: Context) -> Decision:
     gang = observed.gang
     if gang.status.condition(ConditionType.ACCEPTED) is not None:
         return Decision(gang=gang)
-    reason, what = ("NoFleet", "there is no Fleet") if context.slurm_known else ("SlurmUnreachable", "Slurm is silent")
+    reason, what = (
+        ("NoFleet", "there is no Fleet") if context.slurm is not None else ("SlurmUnreachable", "Slurm is silent")
+    )
     message = f"{what}; the gang is looked at as soon as that changes"
     status = set_condition(gang.status, ConditionType.ACCEPTED, False, reason, message, now=context.now)
     return Decision(gang=gang, status=status)
@@ -87,9 +76,10 @@ def _queue(
     if partition not in timelines:
         timelines[partition] = view.timeline(partition)
     timeline = timelines[partition]
-    is_held_back = max(context.not_before.get(observed.gang.uid, 0), end.retry_at(observed.gang)) > context.now
+    gang = observed.gang
+    is_held_back = gang.uid in context.held_back or end.retry_at(gang, context.now) > context.now
     if observed.hold is not None:
         return start.wait(observed, observed.hold, accepted, view, timeline, may_move=not is_held_back)
     if is_held_back:
-        return Decision(gang=observed.gang)
+        return Decision(gang=gang)
     return start.submit(observed, accepted, view, timeline)

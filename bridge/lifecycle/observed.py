@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bridge.model.gang import Gang, GangSpec
+from bridge.model.gang import ConditionType, Gang, GangSpec
 from bridge.model.kube import ClaimView, PodView
 from bridge.model.slurm import SlurmJob
 from bridge.model.snapshot import Snapshot
@@ -28,8 +28,17 @@ class Observed:
 
     @property
     def is_committed(self) -> bool:
-        """True once any pod of the attempt was handed to kube-scheduler."""
-        return any(not pod.gated for pod in self.pods)
+        """True once any pod of the attempt was handed to kube-scheduler, also when that pod is no longer there."""
+        pods = {pod.uid for pod in self.pods}
+        return any(not pod.gated for pod in self.pods) or any(
+            claim.is_allocated and pods.isdisjoint(claim.reserved_for) for claim in self.claims
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """True once somebody deleted the gang, or its attempt was found to have ended."""
+        status = self.gang.status
+        return self.gang.deleting or status.outcome is not None or status.is_true(ConditionType.FINISHED)
 
 
 def own_holds(snapshot: Snapshot) -> dict[str, list[SlurmJob]]:

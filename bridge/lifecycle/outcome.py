@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.lifecycle.context import Context
 from bridge.lifecycle.observed import Observed
 from bridge.model.gang import ConditionType, Gang, GangSpec, Outcome, Result
 from bridge.model.kube import PodPhase
@@ -18,12 +19,18 @@ _BY_STATE = {
 }
 _ENDED_BY_PODS = frozenset({Result.SUCCEEDED, Result.POD_FAILED, Result.POD_LOST})
 _UNCOUNTED = frozenset({Result.PREEMPTED, Result.NODE_FAILED, Result.HOLD_LOST, Result.SHAPE_CHANGED})
+STOPPING_S = 15
+"""Beyond their grace period, so much earlier than the time limit pods are told to stop: their devices are to be free by
+then, and slurmctld to find nothing to kill."""
 _FINAL = frozenset({Result.SUCCEEDED, Result.CANCELLED, Result.TIME_LIMIT})
 
 
-def detect(observed: Observed, *, slurm_known: bool) -> Outcome | None:
+def detect(observed: Observed, context: Context) -> Outcome | None:
     """Return how the current attempt ended, or None while it has not."""
-    return _from_pods(observed) or (_from_hold(observed) if slurm_known else None)
+    found = _from_pods(observed, context)
+    if found is not None or context.slurm is None:
+        return found
+    return _from_hold(observed) or _from_clock(observed, context.slurm.taken_at)
 
 
 def counts_as_restart(outcome: Outcome) -> bool:
@@ -43,9 +50,10 @@ def ends_hold_truthfully(outcome: Outcome) -> bool:
     return outcome.result in _ENDED_BY_PODS
 
 
-def _from_pods(observed: Observed) -> Outcome | None:
+def _from_pods(observed: Observed, context: Context) -> Outcome | None:
     attempt = observed.gang.status.attempt
-    failed = [pod for pod in observed.pods if pod.phase is PodPhase.FAILED]
+    lost = {pod.uid for pod in observed.pods if pod.deleting or pod.node in context.evidence.fenced}
+    failed = [pod for pod in observed.pods if pod.phase is PodPhase.FAILED and pod.uid not in lost]
     if failed:
         first = min(failed, key=lambda pod: (pod.finished_at, pod.rank))
         code = first.exit_code or 1
@@ -61,9 +69,9 @@ def _from_pods(observed: Observed) -> Outcome | None:
     replicas = observed.gang.spec.role.replicas
     if len(observed.pods) == replicas and all(pod.phase is PodPhase.SUCCEEDED for pod in observed.pods):
         return Outcome(attempt=attempt, result=Result.SUCCEEDED, message=f"all {replicas} pods succeeded")
-    staying = sum(1 for pod in observed.pods if pod.is_terminal or not pod.deleting)
+    staying = sum(1 for pod in observed.pods if pod.phase is PodPhase.SUCCEEDED or pod.uid not in lost)
     if staying < replicas:
-        message = f"{replicas - staying} of {replicas} pods were deleted"
+        message = f"{replicas - staying} of {replicas} pods were deleted or lost their node"
         return Outcome(attempt=attempt, result=Result.POD_LOST, exit_code=1, message=message)
     return None
 
@@ -82,6 +90,21 @@ def _from_hold(observed: Observed) -> Outcome | None:
     if hold.state in {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED}:
         return None
     return Outcome(attempt=attempt, result=_result(hold), exit_code=1, message=f"job {hold.job_id} ended {hold.state}")
+
+
+def _from_clock(observed: Observed, slurm_now: float) -> Outcome | None:
+    """Return the end by the time limit, early enough for pods to stop before slurmctld ends the hold.
+
+    ``slurm_now`` is slurmctld's clock: a step of ours ends nothing.
+    """
+    hold = observed.hold
+    if hold is None or hold.state is not JobState.RUNNING or hold.end_time is None or hold.start_time is None:
+        return None
+    wanted = max((pod.grace_s for pod in observed.pods), default=0) + STOPPING_S
+    if slurm_now < hold.end_time - min(wanted, (hold.end_time - hold.start_time) // 2):
+        return None
+    message = f"the time limit of job {hold.job_id} is reached"
+    return Outcome(attempt=observed.gang.status.attempt, result=Result.TIME_LIMIT, exit_code=1, message=message)
 
 
 def _has_run(observed: Observed) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bridge.accounting.ledger import gpu_indices
@@ -25,6 +25,7 @@ from bridge.lifecycle.actions import (
 )
 from bridge.lifecycle.admission import Accepted
 from bridge.lifecycle.fleetview import FleetView
+from bridge.lifecycle.guard import WORK_DIR, unguarded
 from bridge.lifecycle.observed import Observed
 from bridge.lifecycle.status import set_condition
 from bridge.model.gang import ConditionType, Gang, GangStatus, Outcome, Result
@@ -122,7 +123,12 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     if not status.is_true(ConditionType.ALLOCATED):
         status = set_condition(status, ConditionType.ALLOCATED, True, "HoldRunning", text, now=view.now)
     if observed.is_committed:
-        return _go_on(observed, status, view)
+        if (what := _uncovered(observed, hold, view)) is not None:
+            return _undo(gang, what, view)
+        return _go_on(observed, hold, status, view)
+    if hold.work_dir not in {"", WORK_DIR}:
+        what = f"the WorkDir of job {hold.job_id} was changed to {hold.work_dir}: no epilog would wait for its pods"
+        return _undo(gang, what, view)
     roster = build_roster(gang, hold, view)
     if isinstance(roster, str):
         return Decision(
@@ -133,10 +139,28 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     if missing := _missing(observed, roster):
         status = set_condition(status, ConditionType.RUNNING, False, "CreatingPods", text, now=view.now)
         return Decision(gang=gang, stages=(missing,), status=status)
-    changed = _mismatch(observed, roster)
-    if changed is not None:
-        return end.begin(gang, changed, view.now)
-    return _allocate(observed, roster, view, status)
+    if (what := _mismatch(observed, roster)) is not None:
+        return _undo(gang, what, view)
+    claims = {claim.rank: claim for claim in observed.claims}
+    waiting = [member for member in roster.members if not claims[member.rank].is_allocated]
+    if waiting:
+        return _allocate(observed, waiting, view, status)
+    return _go_on(observed, hold, status, view)
+
+
+def _undo(gang: Gang, what: str, view: FleetView) -> Decision:
+    """End the attempt because what exists is not what was planned: it is undone, never patched in place."""
+    outcome = Outcome(attempt=gang.status.attempt, result=Result.SHAPE_CHANGED, exit_code=1, message=what)
+    return end.begin(gang, outcome, view.now)
+
+
+def _uncovered(observed: Observed, hold: SlurmJob, view: FleetView) -> str | None:
+    """Return what is wrong when the hold has lost a node on which a pod may run (``scontrol update``)."""
+    for pod in observed.pods:
+        name = view.slurm_names.get(pod.node)
+        if name is not None and name not in hold.nodes and not pod.stopped:
+            return f"job {hold.job_id} no longer has node {name} of pod {pod.name}"
+    return None
 
 
 def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:
@@ -202,28 +226,23 @@ def _missing(observed: Observed, roster: Roster) -> list[Action]:
     return actions
 
 
-def _mismatch(observed: Observed, roster: Roster) -> Outcome | None:
-    """Return the end of the attempt when what exists is not what is planned: it is undone, never patched in place."""
-    attempt = observed.gang.status.attempt
+def _mismatch(observed: Observed, roster: Roster) -> str | None:
+    """Return how what exists differs from what is planned."""
     pods: Mapping[int, PodView] = {pod.rank: pod for pod in observed.pods}
     claims: Mapping[int, ClaimView] = {claim.rank: claim for claim in observed.claims}
     for member in roster.members:
         pod, claim = pods[member.rank], claims[member.rank]
         if pod.node != member.kube_node or pod.deleting or claim.deleting:
-            what = f"pod {pod.name} or its claim is not the one that was planned on {member.kube_node}"
-        elif claim.is_allocated and (claim.devices != member.devices or claim.reserved_for != (pod.uid,)):
-            what = f"claim {claim.name} is not allocated as planned"
-        else:
-            continue
-        return Outcome(attempt=attempt, result=Result.SHAPE_CHANGED, exit_code=1, message=what)
+            return f"pod {pod.name} or its claim is not the one that was planned on {member.kube_node}"
+        if claim.is_allocated and (claim.devices != member.devices or claim.reserved_for != (pod.uid,)):
+            return f"claim {claim.name} is not allocated as planned"
     return None
 
 
-def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangStatus) -> Decision:
-    """Allocate every claim, or with all of them allocated, ungate every pod."""
+def _allocate(observed: Observed, waiting: Sequence[Member], view: FleetView, status: GangStatus) -> Decision:
+    """Allocate the claims of ``waiting``, unless one of their devices is still in somebody else's claim."""
     gang = observed.gang
     pods, claims = {pod.rank: pod for pod in observed.pods}, {claim.rank: claim for claim in observed.claims}
-    waiting = [member for member in roster.members if not claims[member.rank].is_allocated]
     for member in waiting:
         others = view.ledger.other_claims(member.devices, claims[member.rank].uid)
         if others:
@@ -231,32 +250,42 @@ def _allocate(observed: Observed, roster: Roster, view: FleetView, status: GangS
             message = f"{len(others)} devices on {member.kube_node} are still in claim {first}"
             status = set_condition(status, ConditionType.RUNNING, False, "DevicesBusy", message, now=view.now)
             return Decision(gang=gang, status=status)
-    if waiting:
-        stage: list[Action] = [
-            AllocateClaim(
-                claim=claims[member.rank], node=member.kube_node, devices=member.devices, consumer=pods[member.rank]
-            )
-            for member in waiting
-        ]
-        # No status of its own: a write per gang for what lasts milliseconds.
-        return Decision(gang=gang, stages=(stage,), status=status)
-    return _go_on(observed, status, view)
+    stage: list[Action] = [
+        AllocateClaim(
+            claim=claims[member.rank], node=member.kube_node, devices=member.devices, consumer=pods[member.rank]
+        )
+        for member in waiting
+    ]
+    # No status of its own: a write per gang for what lasts milliseconds.
+    return Decision(gang=gang, stages=(stage,), status=status)
 
 
-def _go_on(observed: Observed, status: GangStatus, view: FleetView) -> Decision:
-    """Ungate what is still gated, together: a claim that went astray after the first gates did ends the attempt."""
-    gated = _ungate(observed)
-    if gated and (strays := _unbound(observed)):
-        what = f"the claim of pod {strays[0].name} is not allocated and reserved for it"
-        outcome = Outcome(attempt=observed.gang.status.attempt, result=Result.SHAPE_CHANGED, exit_code=1, message=what)
-        return end.begin(observed.gang, outcome, view.now)
-    return Decision(gang=observed.gang, stages=gated, status=_running(status, observed, view.now))
+def _go_on(observed: Observed, hold: SlurmJob, status: GangStatus, view: FleetView) -> Decision:
+    """Ungate what is still gated, together, once every node is guarded; give back a claim that an admin took away."""
+    gang, gated, strays = observed.gang, _ungate(observed), _unbound(observed)
+    if strays and (gated or _beyond_repair(observed, strays)):
+        return _undo(gang, f"the claim of pod {strays[0].name} is not allocated and reserved for it", view)
+    if strays:
+        roster, ranks = build_roster(gang, hold, view), {pod.rank for pod in strays}
+        if isinstance(roster, str):
+            return Decision(gang=gang, status=status)
+        return _allocate(observed, [member for member in roster.members if member.rank in ranks], view, status)
+    if gated and unguarded(hold, view.slurm.nodes):
+        # The guard is written in this very cycle; the next one sees it.
+        return Decision(gang=gang, status=status)
+    return Decision(gang=gang, stages=gated, status=_running(status, observed, view.now))
+
+
+def _beyond_repair(observed: Observed, strays: Sequence[PodView]) -> bool:
+    """Return whether a claim is gone, or not free to be allocated again for its own pod."""
+    free = {claim.rank for claim in observed.claims if not claim.is_allocated and not claim.deleting}
+    return any(pod.rank not in free for pod in strays)
 
 
 def _unbound(observed: Observed) -> list[PodView]:
     """Return the pods without a claim for them; those that have ended have given theirs back."""
     bound = {claim.reserved_for for claim in observed.claims if claim.is_allocated}
-    return [pod for pod in observed.pods if not pod.is_terminal and (pod.uid,) not in bound]
+    return [pod for pod in observed.pods if not pod.is_terminal and not pod.stopped and (pod.uid,) not in bound]
 
 
 def _ungate(observed: Observed) -> tuple[list[Action], ...]:

@@ -45,6 +45,18 @@ class SlurmSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrakeSpec:
+    """More than ``max_lost_percent`` of all gangs, and at least ``min_lost``, lost at once put the brake on.
+
+    An admin who knows better releases it until ``released_until`` (seconds since the epoch).
+    """
+
+    max_lost_percent: int = 30
+    min_lost: int = 3
+    released_until: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSpec:
     """``levels`` go from coarse to fine; of ``sources`` the first that knows a domain is believed."""
 
@@ -54,6 +66,7 @@ class FleetSpec:
     sources: tuple[LabelSource | SlurmSource, ...] = ()
     devices: tuple[DeviceMapping, ...] = ()
     links: LinkModel = field(default_factory=LinkModel)
+    brake: BrakeSpec = field(default_factory=BrakeSpec)
 
     def mapping_for(self, name: str, type_: str) -> DeviceMapping | None:
         """Return the most specific mapping that covers the GRES, if any."""

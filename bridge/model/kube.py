@@ -28,7 +28,11 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodView:
-    """A pod of a gang. ``exit_code`` is the first failed container's, ``finished_at`` when it ended."""
+    """A pod of a gang. ``exit_code`` is the first failed container's, ``finished_at`` when it ended.
+
+    ``node`` is where it is to run. ``stopped`` is evidence: nothing of it runs on its node and nothing ever will.
+    ``held`` says that our finalizer keeps the object, ``grace_s`` is its termination grace period.
+    """
 
     namespace: str
     name: str
@@ -40,6 +44,9 @@ class PodView:
     phase: PodPhase
     gated: bool
     deleting: bool = False
+    stopped: bool = False
+    held: bool = False
+    grace_s: int = 30
     exit_code: int | None = None
     finished_at: int = 0
     message: str = ""
@@ -54,13 +61,15 @@ class PodView:
 class ClaimView:
     """A ResourceClaim. Gang claims carry ``gang_uid``, mirror claims ``job_id``; a foreign claim neither.
 
-    ``devices`` is empty until the claim is allocated. ``reserved_for`` holds the uids of its consumers.
+    ``devices`` is empty until the claim is allocated, ``node`` is the Kubernetes node of the allocation.
+    ``reserved_for`` holds the uids of its consumers.
     """
 
     namespace: str
     name: str
     uid: str
     devices: tuple[Device, ...] = ()
+    node: str = ""
     reserved_for: tuple[str, ...] = ()
     deleting: bool = False
     gang_uid: str = ""
@@ -106,13 +115,17 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeNode:
-    """A Kubernetes node with the label that names its Slurm node."""
+    """A Kubernetes node with the label that names its Slurm node.
+
+    ``fenced`` is an admin's word that nothing runs there any more (empty: not given), whatever its kubelet last said.
+    """
 
     name: str
     slurm_node: str
     ready: bool
     unschedulable: bool = False
     tainted: bool = False
+    fenced: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from bridge.model.topology import Topology
 class Snapshot:
     """Everything one cycle knows. ``slurm`` is None while slurmctld does not answer: unknown, never gone.
 
-    ``not_before`` holds back new attempts and resubmissions (gang uid to seconds since the epoch).
+    ``held_back`` are uids of gangs for which nothing is submitted and no pin moved in this cycle.
     ``cluster`` is the uid of the namespace ``kube-system``: holds that name another one are other people's jobs.
     ``topology`` is that of the fleet's nodes, by Slurm name; None when it is to be read from their labels alone.
     ``services`` are (namespace, gang uid) of the headless services of gangs.
@@ -36,4 +36,4 @@ class Snapshot:
     pools: tuple[Pool, ...] = ()
     topology: Topology | None = None
     slurm: SlurmView | None = None
-    not_before: Mapping[str, int] = field(default_factory=dict)
+    held_back: frozenset[str] = frozenset()

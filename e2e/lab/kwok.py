@@ -46,9 +46,13 @@ def register(api: KubeApi, nodes: list[LabNode]) -> None:
 
 
 def forget(api: KubeApi, keep: set[str]) -> None:
-    """Delete the Node objects of EXTERNAL nodes that are not in `keep`."""
+    """Delete the Node objects of EXTERNAL nodes that are not in `keep`, and their slices, which nobody else removes."""
     listed = api.get(f"/api/v1/nodes?labelSelector={KUBELET_LABEL}%3D{Kubelet.KWOK}")
     for item in listed["items"]:
         name = item["metadata"]["name"]
         if name.startswith("k8s-ext-") and name not in keep:
             api.delete(f"/api/v1/nodes/{name}")
+    for item in api.get("/apis/resource.k8s.io/v1/resourceslices")["items"]:
+        pool = item["spec"]["pool"]["name"]
+        if pool.startswith("k8s-ext-") and pool not in keep:
+            api.delete(f"/apis/resource.k8s.io/v1/resourceslices/{item['metadata']['name']}")

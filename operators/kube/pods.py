@@ -53,6 +53,8 @@ def build_service(gang: Gang) -> Object:
 def build_pod(gang: Gang, roster: Roster, member: Member, template: Mapping[str, Any]) -> Object:
     """Return the pod of ``member``; ``SpecError`` when the template claims what is the gang's to decide."""
     pod = _base(gang, template, pod_name(gang, member.rank))
+    # Whoever deletes the pod, by force too: the object stays until its end is proven and its devices are free.
+    pod["metadata"]["finalizers"] = [wellknown.FINALIZER]
     pod["metadata"]["labels"] |= {
         wellknown.RANK: str(member.rank),
         wellknown.JOB_ID: str(roster.job_id),

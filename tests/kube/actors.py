@@ -14,11 +14,13 @@ def claim_controller(api: FakeApi) -> int:
     """Do what the resource claim controller does once; return the number of changes.
 
     Consumers that are pods which ended or vanished are dropped; a claim without consumers is deallocated and loses the
-    built-in finalizer; consumers that are not pods stay.
+    built-in finalizer; consumers that are not pods stay. A policy keeps it from claims of ours.
     """
     changes = 0
     for claim in api.of("resourceclaims"):
         meta, status = claim["metadata"], claim.get("status") or {}
+        if meta.get("labels", {}).get(wellknown.MANAGED_BY) == wellknown.FIELD_MANAGER:
+            continue
         consumers = status.get("reservedFor") or []
         kept = [consumer for consumer in consumers if _is_alive(api, meta["namespace"], consumer)]
         key = ("resourceclaims", meta["namespace"], meta["name"])
@@ -54,12 +56,22 @@ def kubelet(api: FakeApi) -> int:
         if not pod["spec"].get("nodeName"):
             continue
         if "deletionTimestamp" in pod["metadata"]:
-            api.remove("pods", pod["metadata"]["name"], pod["metadata"]["namespace"])
-            changes += 1
+            changes += _end(api, pod)
         elif pod["status"]["phase"] == "Pending":
             set_phase(api, pod, "Running")
             changes += 1
     return changes
+
+
+def _end(api: FakeApi, pod: Object) -> int:
+    """Report that the containers have ended, and then remove the object unless a finalizer keeps it."""
+    if pod["status"]["phase"] not in {"Succeeded", "Failed"}:
+        set_phase(api, pod, "Failed", exit_code=143)
+        return 1
+    if pod["metadata"].get("finalizers"):
+        return 0
+    api.remove("pods", pod["metadata"]["name"], pod["metadata"]["namespace"])
+    return 1
 
 
 def set_phase(api: FakeApi, pod: Object, phase: str, *, exit_code: int | None = None) -> None:

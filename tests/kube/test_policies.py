@@ -92,11 +92,10 @@ async def test_scheduler_cannot_deallocate_a_gangs_claim(by: As, name: str) -> N
         await by("scheduler").replace_status(RESOURCECLAIMS, released(claim))
 
 
-async def test_claim_controller_frees_the_claim_of_a_pod_that_ended(by: As, name: str) -> None:
+async def test_claim_controller_does_not_free_the_devices_of_a_pod_that_vanished(by: As, name: str) -> None:
     claim = await gang_claim(by, name)
-    free = await by("claim-controller").replace_status(RESOURCECLAIMS, released(claim))
-    bare = await by("claim-controller").replace(RESOURCECLAIMS, unprotected(free))
-    assert not bare.get("status")
+    with pytest.raises(Invalid, match="proven to have stopped"):
+        await by("claim-controller").replace_status(RESOURCECLAIMS, released(claim))
 
 
 async def test_scheduler_may_take_the_pod_out_and_put_it_back(by: As, name: str) -> None:
@@ -222,7 +221,12 @@ async def test_users_may_touch_a_gangs_pod_but_not_its_identity(by: As, name: st
         with pytest.raises(Invalid, match=ALONE):
             await by("alice").patch(PODS, where, {"metadata": {"labels": {label: None}}}, namespace="default")
     await by("alice").patch(PODS, where, {"metadata": {"annotations": {"note": "mine"}}}, namespace="default")
-    assert await by("alice").delete(PODS, where, namespace="default") is None
+    stays = await by("alice").delete(PODS, where, namespace="default")
+    assert stays["metadata"]["finalizers"] == [wellknown.FINALIZER]
+    for user in ("alice", "admin"):
+        with pytest.raises(Invalid, match="proven to have stopped"):
+            await by(user).patch(PODS, where, {"metadata": {"finalizers": None}}, namespace="default")
+    await by("operator").patch(PODS, where, {"metadata": {"finalizers": None}}, namespace="default")
 
 
 async def test_allocating_needs_the_binding_right(real: RealApi, by: As, name: str) -> None:

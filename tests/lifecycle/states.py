@@ -221,7 +221,7 @@ def any_snapshot(seed: int, *, silent: bool | None = None) -> Snapshot:
         services=frozenset((made.gang.namespace, made.gang.uid) for made in scenes if random.random() < 0.8),
         nodes=tuple(kube_node(name, ready=random.random() < 0.95) for name in NODES if random.random() < 0.97),
         pools=tuple(pool(name, count=SIZE) for name in NODES if random.random() < 0.97),
-        not_before={scenes[0].gang.uid: NOW + 5} if random.random() < 0.1 else {},
+        held_back=frozenset({scenes[0].gang.uid}) if random.random() < 0.1 else frozenset(),
     )
 
 

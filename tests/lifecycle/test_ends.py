@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.lifecycle.end import retry_at
+from bridge.lifecycle.end import OVERDUE_S, retry_at
+from bridge.lifecycle.outcome import STOPPING_S
 from bridge.model.gang import Condition, ConditionType, GangStatus, Phase
 from bridge.model.kube import PodPhase
 from bridge.model.slurm import JobState
@@ -37,7 +38,7 @@ def test_a_gang_runs_on_the_devices_of_its_hold_and_ends_with_success():
 def test_a_gang_of_which_one_pod_fails_is_taken_down_and_ends_with_its_exit_code():
     place, owner = started()
     first = next(iter(place.pods))
-    place.pods[first] = replace(place.pods[first], phase=PodPhase.FAILED, exit_code=3)
+    place.pods[first] = replace(place.pods[first], phase=PodPhase.FAILED, exit_code=3, stopped=True)
     place.run()
     status = place.status(owner)
     assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "PodFailed", 3)
@@ -85,6 +86,44 @@ def test_a_time_limit_ends_a_gang_for_good():
     place.run()
     assert (place.status(owner).phase, place.status(owner).reason) == (Phase.FAILED, "TimeLimit")
     assert_clean(place, owner)
+
+
+def test_pods_stop_before_the_time_limit_and_slurm_ends_the_hold_itself():
+    place, owner = started(time_limit_min=5)
+    place.slurm.advance(300 - 30 - STOPPING_S - 1)
+    place.run()
+    assert place.status(owner).phase is Phase.RUNNING
+    place.slurm.advance(1)
+    place.run()
+    assert (place.status(owner).phase, place.status(owner).reason) == (Phase.COMPLETING, "TimeLimit")
+    assert not place.pods
+    assert not place.claims
+    assert endings(place) == [(JobState.RUNNING, 0)]
+    place.slurm.advance(60)
+    place.run()
+    assert endings(place) == [(JobState.TIMEOUT, 0)], "the accounting tells the truth"
+    assert (place.status(owner).phase, place.status(owner).reason) == (Phase.FAILED, "TimeLimit")
+    assert_clean(place, owner)
+
+
+def test_a_hold_that_slurm_does_not_end_at_its_limit_is_cancelled():
+    """A site may let jobs overrun (OverTimeLimit)."""
+    place, _ = started(time_limit_min=5)
+    job, view = place.slurm.jobs[1], place.slurm.view
+    job.time_limit_min, limit_at = 10_000, job.limit_at
+
+    async def overdue():
+        found = await view()
+        late = {1: replace(found.jobs[1], end_time=int(limit_at))}
+        return replace(found, jobs=late)
+
+    place.slurm.view = overdue
+    place.slurm.advance(300 + OVERDUE_S - 1)
+    place.run()
+    assert endings(place) == [(JobState.RUNNING, 0)]
+    place.slurm.advance(1)
+    place.run()
+    assert endings(place) == [(JobState.CANCELLED, 0)]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +241,7 @@ def test_a_young_hold_without_a_gang_is_left_for_a_while():
 
 def test_a_running_pod_that_somebody_deletes_ends_the_attempt():
     place, owner = started(max_restarts=0)
-    del place.pods[next(iter(place.pods))]
+    place.delete_pod(next(iter(place.pods)))
     place.run()
     status = place.status(owner)
     assert (status.phase, status.reason) == (Phase.FAILED, "PodLost")
@@ -254,8 +293,9 @@ def test_a_gang_deleted_while_slurmctld_is_silent_stays_until_its_hold_is_ended(
 def test_each_attempt_waits_twice_as_long_up_to_five_minutes(attempt, pause):
     ended = Condition(type=ConditionType.ALLOCATED, status=False, reason="Restarting", since=NOW)
     owner = gang(status=GangStatus(attempt=attempt, conditions=(ended,)))
-    assert retry_at(owner) == NOW + pause
+    assert retry_at(owner, NOW) == NOW + pause
+    assert retry_at(owner, NOW - 1) == 0, "our clock was set back"
 
 
 def test_the_first_attempt_does_not_wait():
-    assert retry_at(gang()) == 0
+    assert retry_at(gang(), NOW) == 0

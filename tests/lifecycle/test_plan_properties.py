@@ -70,8 +70,8 @@ def a_claim_only_ever_gets_free_devices_that_its_own_job_holds(seen, decided):
         given_out |= set(action.devices)
         if isinstance(action.consumer, PodView):
             pod = action.consumer
-            assert pod.gated
             assert not pod.deleting
+            assert not pod.is_terminal
             assert (pod.rank, pod.attempt, pod.gang_uid) == (
                 action.claim.rank,
                 action.claim.attempt,
@@ -94,7 +94,7 @@ def no_pod_is_ungated_before_every_claim_of_its_gang_is_allocated_and_reserved_f
 
 
 def no_hold_ends_while_a_pod_or_a_claim_of_its_gang_is_there(seen, decided):
-    """But for duplicates: two live holds of one attempt, of which the pods use the older."""
+    """But on fenced nodes, and for what holds nothing; of two live holds of one attempt the pods use the older."""
     holds = own_holds(seen)
     for action in of(decided, act.CompleteHold, act.CancelHold):
         job = seen.slurm.jobs[action.job_id]
@@ -102,9 +102,10 @@ def no_hold_ends_while_a_pod_or_a_claim_of_its_gang_is_there(seen, decided):
         older = [
             each for each in holds[key.uid] if each.marker.key == key and each.is_live and each.job_id < job.job_id
         ]
-        bound = [each for each in seen.pods if not each.is_terminal and (each.gang_uid, each.attempt) == astuple(key)]
-        bound += [each for each in seen.claims if (each.gang_uid, each.attempt) == astuple(key)]
-        assert older or not bound
+        things = [pod for pod in seen.pods if not pod.is_terminal] + list(seen.claims)
+        fenced = {name for name, node in seen.slurm.nodes.items() if node.is_drained}
+        bound = [each for each in things if (each.gang_uid, each.attempt) == astuple(key) and each.node not in fenced]
+        assert older or not bound or not job.holds_devices
 
 
 def only_holds_of_ours_that_are_not_over_are_ever_changed(seen, decided):

@@ -51,8 +51,10 @@ class World:
     pools: dict[str, Pool] = field(default_factory=dict)
     services: set[tuple[str, str]] = field(default_factory=set)
     down_nodes: set[str] = field(default_factory=set)
+    hanging_nodes: set[str] = field(default_factory=set)
+    fences: dict[str, str] = field(default_factory=dict)
     claim_names: Counter[str] = field(default_factory=Counter)
-    not_before: dict[str, int] = field(default_factory=dict)
+    held_back: set[str] = field(default_factory=set)
     die_at: int | None = None
     writes: int = 0
     log: list[str] = field(default_factory=list)
@@ -72,10 +74,13 @@ class World:
             pods=tuple(self.pods.values()),
             claims=tuple(self.claims.values()),
             services=frozenset(self.services),
-            nodes=tuple(kube_node(name, ready=name not in self.down_nodes) for name in self.slurm.nodes),
+            nodes=tuple(
+                kube_node(name, ready=name not in self.down_nodes, fenced=self.fences.get(name, ""))
+                for name in self.slurm.nodes
+            ),
             pools=tuple(self.pools.values()),
             slurm=view,
-            not_before=dict(self.not_before),
+            held_back=frozenset(self.held_back),
         )
 
     def cycle(self) -> bool:
@@ -106,35 +111,38 @@ class World:
         raise AssertionError(f"still busy after {limit} cycles: {self.log[-12:]}")
 
     def run(self, **changes: Any) -> None:
-        """Settle together with the kubelet and the claim controller."""
-        self.settle(self.kubelet, self.claim_controller, **changes)
+        """Settle together with the kubelets."""
+        self.settle(self.kubelet, **changes)
 
     # Others
 
     def kubelet(self) -> int:
-        """Start pods that have their claim, finish those that are deleted."""
+        """Start pods that have their claim, stop those that are deleted. Containers of a hanging node never stop."""
         before = dict(self.pods)
         for name, pod in before.items():
-            if pod.deleting:
-                del self.pods[name]
+            if pod.node in self.down_nodes | self.hanging_nodes:
+                continue
+            if pod.deleting and not pod.stopped:
+                self.pods[name] = replace(pod, phase=PodPhase.FAILED, stopped=True)
             elif not pod.gated and pod.phase is PodPhase.PENDING:
                 claim = self.claims[f"{name}-gpu"]
                 if claim.is_allocated and claim.reserved_for == (pod.uid,):
                     self.pods[name] = replace(pod, phase=PodPhase.RUNNING)
         return int(self.pods != before)
 
-    def claim_controller(self) -> int:
-        """Free claims of pods that have ended or are gone, as the resource claim controller does."""
-        before = dict(self.claims)
-        alive = {pod.uid for pod in self.pods.values() if not pod.is_terminal}
-        for name, claim in before.items():
-            if claim.gang_uid and claim.reserved_for and not alive & set(claim.reserved_for):
-                self.claims[name] = replace(claim, devices=(), reserved_for=())
-        return int(self.claims != before)
-
     def end_pods(self, phase: PodPhase = PodPhase.SUCCEEDED, code: int | None = None) -> None:
         for name, pod in self.pods.items():
-            self.pods[name] = replace(pod, phase=phase, exit_code=code)
+            self.pods[name] = replace(pod, phase=phase, exit_code=code, stopped=True)
+
+    def delete_pod(self, name: str) -> None:
+        pod = self.pods.get(name)
+        if pod is None:
+            return
+        ended = replace(pod, deleting=True, stopped=pod.stopped or pod.gated)
+        if ended.stopped and not pod.held:
+            del self.pods[name]
+        else:
+            self.pods[name] = ended
 
     def change(self, gang: Gang, **changes: Any) -> None:
         self.gangs[gang.uid] = replace(self.gangs[gang.uid], **changes)
@@ -150,7 +158,7 @@ class World:
     def _write(self, what: act.Action | act.Decision) -> None:
         if self.writes == self.die_at:
             self.die_at = None
-            self.not_before.clear()
+            self.held_back.clear()
             raise Died
         self.writes += 1
         if isinstance(what, act.Decision):
@@ -209,6 +217,7 @@ class World:
             node=action.member.kube_node,
             phase=PodPhase.PENDING,
             gated=True,
+            held=True,
         )
 
     def _CreateClaim(self, action: act.CreateClaim) -> None:  # noqa: N802
@@ -240,25 +249,42 @@ class World:
         taken = {device for other in self.claims.values() for device in other.devices}
         assert not taken & set(action.devices), "a device has two owners"
         assert set(action.devices) <= self._devices_of(claim), "a device is not its job's"
-        self.claims[claim.name] = replace(claim, devices=action.devices, reserved_for=(action.consumer.uid,))
+        self.claims[claim.name] = replace(
+            claim, devices=action.devices, node=action.node, reserved_for=(action.consumer.uid,)
+        )
 
     def _UngatePod(self, action: act.UngatePod) -> None:  # noqa: N802
         pod = self.pods[action.pod.name]
         for mate in self._mates(pod):
-            claim = self.claims[f"{mate.name}-gpu"]
+            claim = self.claims.get(f"{mate.name}-gpu")
             assert mate.is_terminal or (claim.is_allocated and claim.reserved_for == (mate.uid,))
         self.pods[pod.name] = replace(pod, gated=False)
 
     def _DeletePod(self, action: act.DeletePod) -> None:  # noqa: N802
-        pod = self.pods.get(action.pod.name)
-        if pod is not None and (pod.gated or pod.is_terminal):
+        self.delete_pod(action.pod.name)
+
+    def _ReleasePod(self, action: act.ReleasePod) -> None:  # noqa: N802
+        pod = self.pods[action.pod.name]
+        assert pod.stopped or self._is_fenced(pod.node), "a pod was let go without evidence"
+        claim = self.claims.get(f"{pod.name}-gpu")
+        assert claim is None or pod.uid not in claim.reserved_for, "a pod was let go before its devices were free"
+        if pod.deleting:
             del self.pods[pod.name]
-        elif pod is not None:
-            self.pods[pod.name] = replace(pod, deleting=True)
+        else:
+            self.pods[pod.name] = replace(pod, held=False)
+
+    def _SetGuard(self, action: act.SetGuard) -> None:  # noqa: N802
+        now(self.slurm.set_extra(action.nodes, action.text))
+
+    def _DrainNodes(self, action: act.DrainNodes) -> None:  # noqa: N802
+        now(self.slurm.drain(action.nodes, action.reason))
+
+    def _ResumeNodes(self, action: act.ResumeNodes) -> None:  # noqa: N802
+        now(self.slurm.resume(action.nodes, action.reason))
 
     def _FreeClaim(self, action: act.FreeClaim) -> None:  # noqa: N802
-        users = [pod for pod in self.pods.values() if pod.uid in action.claim.reserved_for and not pod.is_terminal]
-        assert not users, "a claim was freed under a running pod"
+        users = [pod for pod in self.pods.values() if pod.uid in action.claim.reserved_for]
+        assert all(pod.stopped or self._is_fenced(pod.node) for pod in users), "a claim was freed under a running pod"
         self.claims.pop(action.claim.name, None)
 
     def _WriteMirror(self, action: act.WriteMirror) -> None:  # noqa: N802
@@ -291,6 +317,12 @@ class World:
 
     # Truth
 
+    def _is_drained(self, node: str) -> bool:
+        return now(self.slurm.view()).nodes[node].is_drained
+
+    def _is_fenced(self, node: str) -> bool:
+        return node in self.fences
+
     def _mates(self, pod: PodView) -> list[PodView]:
         return [each for each in self.pods.values() if (each.gang_uid, each.attempt) == (pod.gang_uid, pod.attempt)]
 
@@ -305,9 +337,15 @@ class World:
         used = [
             claim
             for claim in self.claims.values()
-            if (claim.gang_uid, claim.attempt) == (key.uid, key.attempt) and devices & set(claim.devices)
+            if (claim.gang_uid, claim.attempt) == (key.uid, key.attempt)
+            and devices & set(claim.devices)
+            and not self._is_drained(claim.node)
         ]
-        nodes = [pod for pod in self.pods.values() if pod.gang_uid == key.uid and not pod.is_terminal]
+        nodes = [
+            pod
+            for pod in self.pods.values()
+            if pod.gang_uid == key.uid and not pod.is_terminal and not self._is_drained(pod.node)
+        ]
         assert not used
         assert not [pod for pod in nodes if pod.node in job.grants and not self._is_duplicate(job_id)]
 

@@ -25,7 +25,7 @@ def live(on: Stand) -> list[int]:
 
 def forget_pauses(on: Stand) -> None:
     """Let the time pass for which the loop holds a gang back."""
-    on.loop._not_before.clear()
+    on.loop._held_back.clear()
 
 
 WRITES = (
@@ -67,7 +67,7 @@ async def test_a_hold_whose_submission_got_no_answer_is_found_and_not_submitted_
         on.put("gangjobs", job())
         on.slurm.fail("allocate", Fault.AFTER)
         await on.settle(until=lambda: on.status().get("phase") == "Running")
-        assert [name for name, _ in on.slurm.calls] == ["allocate"]
+        assert [name for name, _ in on.slurm.calls] == ["allocate", "set_extra"]
 
 
 async def test_a_hold_whose_submission_got_no_answer_is_found_after_slurmctld_was_away():
@@ -82,7 +82,7 @@ async def test_a_hold_whose_submission_got_no_answer_is_found_after_slurmctld_wa
         on.loop = on.new_loop()
         on.slurm.down = False
         await on.settle(until=lambda: on.status().get("phase") == "Running")
-        assert [name for name, _ in on.slurm.calls] == ["allocate"]
+        assert [name for name, _ in on.slurm.calls] == ["allocate", "set_extra"]
 
 
 async def test_a_submission_that_was_lost_is_repeated_but_not_at_once():

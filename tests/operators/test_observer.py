@@ -15,13 +15,13 @@ async def test_a_snapshot_has_what_the_server_has():
         on.put("gangjobs", job())
         on.api.put("pods", bare(objects.pod("p", labels=OURS)) | {"spec": {"containers": [{"name": "a"}]}})
         await on.caught_up()
-        seen = on.observer.snapshot(None, {"uid": 7})
+        seen = on.observer.snapshot(None, frozenset({"uid"}))
         assert [gang.name for gang in seen.gangs] == ["llm"]
         assert [node.name for node in seen.nodes] == ["n1", "n2"]
         assert [pod.name for pod in seen.pods] == ["p"]
         assert (seen.fleet.name, list(seen.queues)) == ("main", ["gpu"])
         assert set(seen.namespaces) == {"research", wellknown.MIRROR_NAMESPACE}
-        assert (seen.slurm, seen.not_before) == (None, {"uid": 7})
+        assert (seen.slurm, seen.held_back) == (None, {"uid"})
 
 
 async def test_somebody_elses_pods_and_nodes_are_not_looked_at():

@@ -4,7 +4,7 @@ import pytest
 
 from bridge import wellknown
 from bridge.errors import SpecError
-from bridge.model.fleet import DeviceMapping, LabelSource, Mode
+from bridge.model.fleet import BrakeSpec, DeviceMapping, LabelSource, Mode
 from bridge.model.gang import GangSpec, GangStatus, Role
 from bridge.model.gres import GresRequest
 from bridge.model.kube import ClaimView, Device, KubeNode, MirrorView, PodPhase, PodView, PoolDevice
@@ -122,6 +122,7 @@ def test_a_fleet_is_read_with_its_levels_labels_and_devices():
 
 def test_a_fleet_that_says_nothing_only_observes():
     spec = reading.read_fleet({"metadata": meta("main"), "spec": {}})
+    assert spec.brake == BrakeSpec(max_lost_percent=30, min_lost=3, released_until=0)
     assert (spec.mode, spec.levels, spec.devices) == (Mode.OBSERVE, (), ())
 
 
@@ -316,3 +317,27 @@ def test_a_time_is_seconds_since_the_epoch():
     assert reading.seconds(CREATED) == CREATED_S
     assert reading.seconds(None) is None
     assert reading.seconds("2026-01-02T03:04:05.999999Z") == CREATED_S
+
+
+@pytest.mark.parametrize(
+    ("word", "until"), [(CREATED, CREATED_S + 600), ("soon", 0), ("", 0)], ids=["a time", "no time", "empty"]
+)
+def test_an_admins_word_releases_the_brake_for_ten_minutes(word, until):
+    annotations = {wellknown.RELEASE_BRAKE: word}
+    seen = reading.read_fleet({"metadata": meta("main", annotations=annotations), "spec": {"brake": {"minLost": 7}}})
+    assert seen.brake == BrakeSpec(min_lost=7, released_until=until)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "taints", "word"),
+    [
+        ({}, [], ""),
+        ({wellknown.FENCED: "powered off"}, [], "powered off"),
+        ({}, [{"key": wellknown.OUT_OF_SERVICE, "effect": "NoExecute"}], f"taint {wellknown.OUT_OF_SERVICE}"),
+    ],
+    ids=["none", "ours", "the standard taint"],
+)
+def test_an_admin_vouches_for_a_node(annotations, taints, word):
+    raw = node("n1")
+    raw["metadata"]["annotations"], raw["spec"]["taints"] = annotations, taints
+    assert reading.read_node(raw).fenced == word

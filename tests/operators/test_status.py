@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge import wellknown
 from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.brake import Brake
 from bridge.lifecycle.fleetview import join
 from bridge.model.gang import Condition, ConditionType, GangStatus, HoldStatus, Outcome, Phase, Result
 from bridge.model.gres import Gres
@@ -163,9 +165,9 @@ def test_a_time_is_utc():
 INFO = SlurmInfo(version="26.05.5", cluster="lab", adapter="pyslurm")
 
 
-def dashboard(seen, *, owners=(), info=INFO, error="", previous=()):
+def dashboard(seen, *, owners=(), info=INFO, error="", previous=(), brake=None):
     decisions = [Decision(gang=each) for each in owners]
-    return fleet_status(join(seen), decisions, info, error, previous=previous, now=NOW)
+    return fleet_status(join(seen), decisions, info, error, brake=brake, previous=previous, now=NOW)
 
 
 def test_the_dashboard_counts_every_gpu_once():
@@ -218,7 +220,16 @@ def test_a_condition_keeps_its_time_until_its_status_changes_and_stays_when_noth
     assert [item["lastTransitionTime"] for item in silent] == [timestamp(NOW - 5), timestamp(NOW - 9)]
     assert [item["message"] for item in silent] == ["still", "y"]
     back = dashboard(snapshot([node("n1")]), previous=before)["conditions"]
-    assert [item["lastTransitionTime"] for item in back] == [timestamp(NOW), timestamp(NOW - 9)]
+    assert [item["lastTransitionTime"] for item in back] == [timestamp(NOW), timestamp(NOW - 9), timestamp(NOW)]
+
+
+def test_a_brake_says_what_is_lost_and_how_to_release_it():
+    on = Brake(kind="gangs", lost=5, total=10, example="research/llm")
+    (off,) = [item for item in dashboard(snapshot([node("n1")]))["conditions"] if item["type"] == "Brake"]
+    (braked,) = [item for item in dashboard(snapshot([node("n1")]), brake=on)["conditions"] if item["type"] == "Brake"]
+    assert (off["status"], braked["status"], braked["reason"]) == ("False", "True", "TooMuchLost")
+    assert braked["message"].startswith("5 of 10 gangs look lost at once, research/llm for one")
+    assert wellknown.RELEASE_BRAKE in braked["message"]
 
 
 def test_what_is_wrong_with_the_topology_is_a_condition():
