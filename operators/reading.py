@@ -166,7 +166,15 @@ def _outcome(item: Object) -> Outcome:
 
 
 def _hold(item: Object) -> HoldStatus:
-    return HoldStatus(job_id=item["jobId"], state=item.get("state", ""), nodes=item.get("nodes", ""))
+    return HoldStatus(
+        job_id=item["jobId"],
+        state=item.get("state", ""),
+        nodes=item.get("nodes", ""),
+        user=item.get("user", ""),
+        account=item.get("account", ""),
+        partition=item.get("partition", ""),
+        end_time=seconds(item.get("endTime")),
+    )
 
 
 def _known(kind: type[Word], text: str, otherwise: Word) -> Word:

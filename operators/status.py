@@ -13,7 +13,7 @@ from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.brake import Brake
 from bridge.lifecycle.fleetview import FleetView
 from bridge.lifecycle.violations import violations
-from bridge.model.gang import Condition, Gang, GangStatus, Phase
+from bridge.model.gang import Condition, Gang, GangStatus, HoldStatus, Phase
 from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
 
@@ -42,7 +42,7 @@ def gang_status(gang: Gang, status: GangStatus) -> Object:
             "exitCode": outcome.exit_code,
             "message": outcome.message[:1024],
         },
-        "hold": {"jobId": hold.job_id, "state": hold.state, "nodes": hold.nodes} if hold else None,
+        "hold": _hold(hold) if hold else None,
         "placement": {"summary": status.placement, "quality": status.quality} if status.placement else None,
         "pods": status.pods,
         "readyPods": status.ready_pods,
@@ -52,6 +52,18 @@ def gang_status(gang: Gang, status: GangStatus) -> Object:
         "completionTime": timestamp(status.completion_time),
         "estimatedStartTime": timestamp(status.estimated_start_time),
         "observedGeneration": status.observed_generation,
+    }
+
+
+def _hold(hold: HoldStatus) -> Object:
+    return {
+        "jobId": hold.job_id,
+        "state": hold.state,
+        "nodes": hold.nodes,
+        "user": hold.user,
+        "account": hold.account,
+        "partition": hold.partition,
+        "endTime": timestamp(hold.end_time),
     }
 
 

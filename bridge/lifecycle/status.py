@@ -62,9 +62,19 @@ def _hold(status: GangStatus, observed: Observed) -> HoldStatus | None:
     hold = observed.hold
     if hold is None or hold.marker is None or hold.marker.key.attempt != status.attempt:
         return status.hold
-    nodes = hold.required_nodes if hold.state is JobState.PENDING else hold.nodes
+    is_pending = hold.state is JobState.PENDING
+    nodes = hold.required_nodes if is_pending else hold.nodes
     shown = _folded(nodes) or (status.hold.nodes if status.hold else "")
-    return HoldStatus(job_id=hold.job_id, state=hold.state, nodes=shown)
+    return HoldStatus(
+        job_id=hold.job_id,
+        state=hold.state,
+        nodes=shown,
+        user=hold.user,
+        account=hold.account,
+        partition=hold.partition,
+        # NB: a waiting job's is an estimate that moves with every pass of backfill; each would be a write.
+        end_time=None if is_pending else hold.end_time,
+    )
 
 
 @lru_cache(maxsize=4096)

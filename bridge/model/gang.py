@@ -107,11 +107,18 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldStatus:
-    """The current attempt's hold, as last seen; ``nodes`` is a hostlist."""
+    """The current attempt's hold, as last seen; ``nodes`` is a hostlist.
+
+    ``end_time`` is when it ended or, while it runs, will have to (seconds since the epoch); None while it waits.
+    """
 
     job_id: int
     state: str
     nodes: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    end_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

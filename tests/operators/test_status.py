@@ -59,6 +59,10 @@ statuses = st.builds(
         job_id=st.integers(1, 2**31),
         state=st.sampled_from(JobState).map(str),
         nodes=st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{1,3}", fullmatch=True), max_size=4).map(fold),
+        user=words,
+        account=words,
+        partition=words,
+        end_time=times,
     ),
     placement=words,
     ready_pods=st.integers(0, 99),
@@ -101,7 +105,9 @@ def full_status() -> GangStatus:
         reason="PodFailed",
         message="m" * 1024,
         outcome=Outcome(attempt=2, result=Result.POD_FAILED, exit_code=3, message="x" * 5000),
-        hold=HoldStatus(job_id=7, state="RUNNING", nodes="n[1-2]"),
+        hold=HoldStatus(
+            job_id=7, state="RUNNING", nodes="n[1-2]", user="alice", account="physics", partition="gpu", end_time=NOW
+        ),
         placement="1 rack, 2 nodes",
         pods="2/2",
         exit_code=3,
