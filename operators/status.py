@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from bridge import wellknown
@@ -18,6 +19,9 @@ from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
 
 Object = dict[str, Any]
+
+MAX_CLOSED = 64
+"""Most entries that the Fleet lists of nodes out of service; with more, what admins wrote about each is left out."""
 
 
 def timestamp(seconds: int | None) -> str | None:
@@ -147,6 +151,7 @@ def fleet_status(
     return status | {
         "nodes": f"{usable}/{len(view.nodes)}",
         "gpus": _gpus(view),
+        "closed": _closed(view),
         "lastSyncTime": timestamp(now),
         "violations": len(violations(view)),
     }
@@ -193,6 +198,27 @@ def _topology(view: FleetView) -> Object:
         "reason": "Problems" if problems else "Read",
         "message": "; ".join(problems)[:1024] or f"levels {', '.join(view.fleet.levels) or 'none'}",
     }
+
+
+def _closed(view: FleetView) -> list[Object]:
+    """Return the nodes that are out of service by reason, as host lists: 10 000 nodes are a few lines."""
+    why = {name: (node.closed, node.detail[:256]) for name, node in view.nodes.items() if node.closed}
+    why |= dict.fromkeys(view.unmatched, ("unknown to Slurm", ""))
+    if len(set(why.values())) > MAX_CLOSED:
+        why = {name: (reason, "") for name, (reason, _) in why.items()}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, reason in sorted(why.items()):
+        groups.setdefault(reason, []).append(name)
+    return [
+        {"reason": reason, "message": message, "nodes": _folded(tuple(names))}
+        for (reason, message), names in sorted(groups.items())
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _folded(names: tuple[str, ...]) -> str:
+    """Return the host list. Remembered: the dashboard is made anew every few seconds."""
+    return fold(names)
 
 
 def _gpus(view: FleetView) -> Object:

@@ -51,6 +51,11 @@ class FleetNode:
             return "cordoned"
         return "" if self.kube.ready else "not ready in Kubernetes"
 
+    @property
+    def detail(self) -> str:
+        """What is known beside ``closed``: the admin's words in Slurm, or what is wrong with the device map."""
+        return self.slurm.reason or self.problem
+
 
 _CLOSED = {
     "DOWN": "down",
@@ -67,7 +72,8 @@ _CLOSED = {
 class FleetView:
     """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed.
 
-    ``slurm_names`` gives the Slurm name for a Kubernetes name.
+    ``slurm_names`` gives the Slurm name for a Kubernetes name; ``unmatched`` are the Slurm names on labels of Kubernetes
+    nodes that slurmctld does not know.
     """
 
     fleet: FleetSpec
@@ -80,6 +86,7 @@ class FleetView:
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
     slurm_names: Mapping[str, str] = field(default_factory=dict)
+    unmatched: tuple[str, ...] = ()
 
     def timeline(self, partition: str) -> Timeline:
         """Return the timeline of ``partition``; closed nodes of it give nothing and are there to be explained."""
@@ -125,6 +132,9 @@ def join(snapshot: Snapshot) -> FleetView | None:
         cluster=snapshot.cluster,
         free={name: _capacity(node, used.get(name, set())) for name, node in nodes.items()},
         total={name: _capacity(node, None) for name, node in nodes.items()},
+        unmatched=tuple(
+            sorted({node.slurm_node for node in snapshot.nodes if node.slurm_node not in snapshot.slurm.nodes})
+        ),
     )
 
 

@@ -194,6 +194,36 @@ def test_a_node_that_kubernetes_lost_is_out_of_service():
     assert (status["nodes"], status["gpus"]["outOfService"]) == ("1/2", 8)
 
 
+def test_nodes_out_of_service_are_listed_by_reason_with_the_admins_words():
+    machines = [
+        node("n1"),
+        *(node(f"n{number}", states=("IDLE", "DRAIN"), reason="bad fan") for number in (2, 3, 4)),
+        node("n5", states=("DOWN",)),
+        node("n6", gres=()),
+    ]
+    kube = (*(kube_node(each.name) for each in machines), kube_node("a", slurm_node="n77"))
+    assert dashboard(snapshot(machines, nodes=kube))["closed"] == [
+        {"reason": "down", "message": "", "nodes": "n5"},
+        {"reason": "drained", "message": "bad fan", "nodes": "n[2-4]"},
+        {"reason": "unknown to Slurm", "message": "", "nodes": "n77"},
+        {"reason": "without device map", "message": NO_INDEX, "nodes": "n6"},
+    ]
+
+
+NO_INDEX = "Slurm tracks no GPU index here (gres.conf without File=)"
+
+
+def test_nodes_that_are_back_leave_the_list():
+    """A merge patch keeps what it does not name."""
+    assert dashboard(snapshot([node("n1")]))["closed"] == []
+
+
+def test_ten_thousand_nodes_with_a_word_on_each_stay_a_few_lines():
+    machines = [node(f"n{number}", count=1, states=("DRAIN",), reason=f"ticket {number}") for number in range(10_000)]
+    (entry,) = dashboard(snapshot(machines))["closed"]
+    assert entry == {"reason": "drained", "message": "", "nodes": "n[0-9999]"}
+
+
 def test_devices_that_slurm_only_counts_are_not_on_the_dashboard():
     counted = node("n1", gres=(Gres(name="gpu", type="h100", count=8),))
     assert dashboard(snapshot([counted]))["gpus"]["total"] == 0
@@ -245,7 +275,8 @@ def test_what_is_wrong_with_the_topology_is_a_condition():
 
 
 def test_a_dashboard_follows_the_published_schema():
-    status = dashboard(snapshot([node("n1", gres=gpus(range(2)))]), owners=[gang()])
+    machines = [node("n1", gres=gpus(range(2))), node("n2", states=("DOWN",), reason="x" * 5000)]
+    status = dashboard(snapshot(machines), owners=[gang()])
     raw = {"apiVersion": "gangbridge.dev/v1alpha1", "kind": "Fleet", "metadata": {"name": "a"}, "spec": {}}
     spec_problems = list(problems(raw, schema_of("fleets")))
     shown = raw | {"status": merge({}, json.loads(json.dumps(status)))}
