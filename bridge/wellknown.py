@@ -27,15 +27,15 @@ DIGEST = f"{GROUP}/digest"
 SUBMIT_TIME = f"{GROUP}/submit-time"
 
 FENCED = f"{GROUP}/fenced"
-"""Annotation of a Node: an admin vouches that nothing runs there any more, and why."""
+"""Annotation of a Node: an admin vouches that nothing runs there any more, and why (``bridge.model.fence``)."""
 
 RELEASE_BRAKE = f"{GROUP}/release-brake"
 """Annotation of a Fleet: the RFC 3339 time of an admin's word that what looks lost is lost; good for ten minutes."""
 
 # Taints, gates, finalizers
+TAINT = f"{GROUP}/managed"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which an admin says that a node is shut down (KEP-2268); pod garbage collection believes it too."""
-TAINT = f"{GROUP}/managed"
 GATE = f"{GROUP}/gang"
 FINALIZER = f"{GROUP}/release"
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"

@@ -12,6 +12,7 @@ from bridge import wellknown
 from bridge.accounting.gres import parse_gres_request
 from bridge.errors import ParseError, SpecError
 from bridge.model.duration import parse_time_limit
+from bridge.model.fence import Fence
 from bridge.model.fleet import BrakeSpec, DeviceMapping, FleetSpec, LabelSource, Mode, QueueSpec, SlurmSource
 from bridge.model.gang import (
     Condition,
@@ -356,17 +357,20 @@ def read_node(obj: Object) -> KubeNode | None:
         ready=ready,
         unschedulable=bool(spec.get("unschedulable")),
         tainted=any(taint["key"] == wellknown.TAINT for taint in spec.get("taints", ())),
-        fenced=_fence(meta, spec),
+        fenced=read_fence(obj),
         labels=labels,
     )
 
 
-def _fence(meta: Object, spec: Object) -> str:
-    """Return the word of an admin that nothing runs on the node: ours, or the standard taint of a node shut down."""
-    word = str((meta.get("annotations") or {}).get(wellknown.FENCED, ""))
-    if not word and any(taint["key"] == wellknown.OUT_OF_SERVICE for taint in spec.get("taints", ())):
-        word = f"taint {wellknown.OUT_OF_SERVICE}"
-    return word
+def read_fence(obj: Object) -> Fence | None:
+    """Return the fence of a node: our annotation, or Kubernetes' own taint for a node that is shut down."""
+    fence = Fence.loads((obj["metadata"].get("annotations") or {}).get(wellknown.FENCED))
+    if fence is not None:
+        return fence
+    for taint in (obj.get("spec") or {}).get("taints") or ():
+        if taint["key"] == wellknown.OUT_OF_SERVICE:
+            return Fence(at=seconds(taint.get("timeAdded")) or 0, reason=f"taint {wellknown.OUT_OF_SERVICE}")
+    return None
 
 
 def read_pools(slices: Iterable[Object]) -> tuple[Pool, ...]:

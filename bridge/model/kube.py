@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.model.fence import Fence
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Device:
@@ -117,7 +119,7 @@ class Pool:
 class KubeNode:
     """A Kubernetes node with the label that names its Slurm node.
 
-    ``fenced`` is an admin's word that nothing runs there any more (empty: not given), whatever its kubelet last said.
+    ``fenced`` is an admin's word that nothing runs there any more, whatever its kubelet last said.
     """
 
     name: str
@@ -125,7 +127,7 @@ class KubeNode:
     ready: bool
     unschedulable: bool = False
     tainted: bool = False
-    fenced: str = ""
+    fenced: Fence | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

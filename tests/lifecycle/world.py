@@ -15,6 +15,7 @@ from bridge.lifecycle import actions as act
 from bridge.lifecycle.mirror import digest
 from bridge.lifecycle.names import claim_name, mirror_name, pod_name
 from bridge.lifecycle.plan import Plan, plan
+from bridge.model.fence import Fence
 from bridge.model.fleet import FleetSpec
 from bridge.model.gang import Gang, GangStatus
 from bridge.model.kube import ClaimView, MirrorView, PodPhase, PodView, Pool, PoolDevice
@@ -52,7 +53,7 @@ class World:
     services: set[tuple[str, str]] = field(default_factory=set)
     down_nodes: set[str] = field(default_factory=set)
     hanging_nodes: set[str] = field(default_factory=set)
-    fences: dict[str, str] = field(default_factory=dict)
+    fences: set[str] = field(default_factory=set)
     claim_names: Counter[str] = field(default_factory=Counter)
     held_back: set[str] = field(default_factory=set)
     die_at: int | None = None
@@ -75,7 +76,7 @@ class World:
             claims=tuple(self.claims.values()),
             services=frozenset(self.services),
             nodes=tuple(
-                kube_node(name, ready=name not in self.down_nodes, fenced=self.fences.get(name, ""))
+                kube_node(name, ready=name not in self.down_nodes, fenced=Fence(reason="powered off") if name in self.fences else None)
                 for name in self.slurm.nodes
             ),
             pools=tuple(self.pools.values()),

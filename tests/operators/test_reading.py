@@ -4,6 +4,7 @@ import pytest
 
 from bridge import wellknown
 from bridge.errors import SpecError
+from bridge.model.fence import Fence
 from bridge.model.fleet import BrakeSpec, DeviceMapping, LabelSource, Mode
 from bridge.model.gang import GangSpec, GangStatus, Role
 from bridge.model.gres import GresRequest
@@ -329,15 +330,21 @@ def test_an_admins_word_releases_the_brake_for_ten_minutes(word, until):
 
 
 @pytest.mark.parametrize(
-    ("annotations", "taints", "word"),
+    ("annotations", "taints", "fence"),
     [
-        ({}, [], ""),
-        ({wellknown.FENCED: "powered off"}, [], "powered off"),
-        ({}, [{"key": wellknown.OUT_OF_SERVICE, "effect": "NoExecute"}], f"taint {wellknown.OUT_OF_SERVICE}"),
+        pytest.param({}, [], None, id="no"),
+        pytest.param({wellknown.FENCED: "psu dead"}, [], Fence(reason="psu dead"), id="by hand"),
+        pytest.param({}, [{"key": wellknown.TAINT, "effect": "NoSchedule"}], None, id="another taint"),
+        pytest.param(
+            {wellknown.FENCED: ""},
+            [{"key": wellknown.OUT_OF_SERVICE, "effect": "NoExecute", "timeAdded": CREATED}],
+            Fence(at=CREATED_S, reason="taint node.kubernetes.io/out-of-service"),
+            id="taint",
+        ),
     ],
-    ids=["none", "ours", "the standard taint"],
 )
-def test_an_admin_vouches_for_a_node(annotations, taints, word):
+def test_a_node_is_fenced_by_the_annotation_or_by_kubernetes_own_taint(annotations, taints, fence):
     raw = node("n1")
     raw["metadata"]["annotations"], raw["spec"]["taints"] = annotations, taints
-    assert reading.read_node(raw).fenced == word
+    assert reading.read_fence(raw) == reading.read_node(raw).fenced == fence
+    assert reading.read_fence(node("n1")) is None
