@@ -392,11 +392,12 @@ def read_pools(slices: Iterable[Object]) -> tuple[Pool, ...]:
 def _pool(driver: str, name: str, generation: int, parts: list[Object]) -> Pool:
     devices = [_pool_device(device) for part in parts for device in part["spec"].get("devices", ())]
     devices.sort(key=lambda device: (device.index is None, device.index, device.name))
-    node = _slice_node(parts[0]["spec"])
+    node = slice_node(parts[0]["spec"])
     return Pool(driver=driver, name=name, node=node, generation=generation, devices=tuple(devices))
 
 
-def _slice_node(spec: Object) -> str:
+def slice_node(spec: Object) -> str:
+    """Return the one node that a slice, or the selector of an allocation, names; empty for none or several."""
     if spec.get("nodeName"):
         return str(spec["nodeName"])
     return _named_node(spec.get("nodeSelector"))

@@ -1,7 +1,7 @@
 """The fence: an admin's recorded word that a node is powered off, or that no container runs on it any more.
 
-It is the override of the rule that a device becomes free only on evidence. It stands in an annotation of the Node, which
-people write by hand too, so whatever gives a reason counts.
+It is the override of the rule that a device becomes free only on evidence. It stands in an annotation of the Node,
+which people write by hand too, so whatever gives a reason counts.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ TokenSource = Callable[[], Awaitable[str]]
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
+_DEFAULT_NAMESPACE = "default"
+
 
 async def _anonymous() -> str:
     return ""
@@ -45,6 +47,16 @@ async def load_connection(kubeconfig: str | None = None, context: str | None = N
     except config.ConfigException as problem:
         raise SpecError("kubeconfig", str(problem)) from problem
     return _from(settings)
+
+
+def context_namespace(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """Return the namespace that the kubeconfig's context names, as kubectl takes it where no other one is given."""
+    try:
+        contexts, active = config.list_kube_config_contexts(config_file=kubeconfig)
+    except config.ConfigException:
+        return _DEFAULT_NAMESPACE
+    chosen = active if context is None else next((each for each in contexts if each["name"] == context), {})
+    return str((chosen.get("context") or {}).get("namespace") or _DEFAULT_NAMESPACE)
 
 
 def _from(settings: Configuration) -> Connection:

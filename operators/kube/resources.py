@@ -44,6 +44,9 @@ NODES = Resource(plural="nodes", kind="Node", namespaced=False)
 NAMESPACES = Resource(plural="namespaces", kind="Namespace", namespaced=False)
 EVENTS = Resource(plural="events", kind="Event")
 LEASES = Resource(group="coordination.k8s.io", plural="leases", kind="Lease")
+SELFSUBJECTREVIEWS = Resource(
+    group="authentication.k8s.io", plural="selfsubjectreviews", kind="SelfSubjectReview", namespaced=False
+)
 RESOURCECLAIMS = Resource(group="resource.k8s.io", plural="resourceclaims", kind="ResourceClaim")
 RESOURCESLICES = Resource(group="resource.k8s.io", plural="resourceslices", kind="ResourceSlice", namespaced=False)
 DEVICECLASSES = Resource(group="resource.k8s.io", plural="deviceclasses", kind="DeviceClass", namespaced=False)
@@ -64,6 +67,7 @@ ALL = (
     NAMESPACES,
     EVENTS,
     LEASES,
+    SELFSUBJECTREVIEWS,
     RESOURCECLAIMS,
     RESOURCESLICES,
     DEVICECLASSES,
