@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,10 @@ def run(*argv: str, stdin: str | None = None, env: dict[str, str] | None = None,
 
 
 def kubectl(*args: str, stdin: str | None = None, user: str = "admin") -> str:
-    """Run kubectl as one of the lab's identities."""
-    return run("kubectl", *args, stdin=stdin, env={"KUBECONFIG": str(STATE / "kubeconfig" / f"{user}.kubeconfig")})
+    """Run kubectl as one of the lab's identities; its plugins are found beside this Python."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    config = STATE / "kubeconfig" / f"{user}.kubeconfig"
+    return run("kubectl", *args, stdin=stdin, env={"KUBECONFIG": str(config), "PATH": path})
 
 
 def listed(kind: str, *args: str, namespace: str | None = NAMESPACE) -> list[Object]:

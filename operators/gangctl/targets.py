@@ -32,6 +32,9 @@ def find(ledger: Ledger, target: str) -> Found:
     if node := _node(ledger.facts, target):
         found = tuple(entry for entry in entries if entry.node == node.name)
         return Found(entries=found, note=_ambiguity(ledger.facts, target, node) or ("" if found else _empty(node)))
+    # NB: who may not read nodes still knows those of his own claims.
+    if target and (found := tuple(entry for entry in entries if entry.node == target)):
+        return Found(entries=found)
     if found := tuple(entry for entry in entries if target.lower() in entry.ids):
         return Found(entries=found)
     for separator, find_on in (("/", _named), (":", _indexed)):

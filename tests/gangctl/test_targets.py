@@ -74,6 +74,11 @@ def test_a_node_without_devices_is_known(ledger):
     assert (found.entries, found.note) == ((), "no ResourceSlice shows a device of bare")
 
 
+def test_who_may_not_read_nodes_still_finds_those_of_his_own_claims():
+    ledger = build_ledger(read_facts(everything(nodes=[], slices=[], seen={"nodes": frozenset()})))
+    assert [entry.device.device for entry in find(ledger, "k8s-gpu-0").entries] == ["gpu-0", "gpu-1", "gpu-3"]
+
+
 def test_a_pool_with_a_name_of_its_own_is_found_by_it():
     odd = slices("k8s-gpu-1", "gpu1")
     odd[0]["spec"]["pool"]["name"] = "racks/r1/pool"

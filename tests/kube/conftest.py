@@ -23,7 +23,9 @@ from tests.kube.realapi import RealApi, binaries
 
 ROOT = Path(__file__).parents[2]
 SERVERS = ["fake", "real"] if binaries() else ["fake"]
-collect_ignore = [] if binaries() else ["test_crd_rules.py", "test_policies.py", "test_components.py"]
+collect_ignore = (
+    [] if binaries() else ["test_crd_rules.py", "test_policies.py", "test_components.py", "test_user_rights.py"]
+)
 
 _names = itertools.count(1)
 

@@ -25,6 +25,7 @@ _USERS = {
     "driver": (DRIVER, "system:serviceaccounts"),
     "alice": ("alice", ""),
     "bob": ("bob", ""),
+    "carol": ("carol", ""),
     "scheduler": ("system:kube-scheduler", ""),
     "kcm": ("system:kube-controller-manager", ""),
     "claim-controller": ("system:serviceaccount:kube-system:resource-claim-controller", "system:serviceaccounts"),
