@@ -8,10 +8,11 @@ _YEAR = 365 * _DAY
 
 def age(seconds: int) -> str:
     """Return a duration as kubectl's AGE has it (duration.HumanDuration); a clock that is a bit behind gives ``0s``."""
+    seconds = max(seconds, 0)
     for limit, unit, of, part, of_part in _STEPS:
         if seconds < limit:
             rest = seconds % of // of_part if part else 0
-            return f"{max(seconds, 0) // of}{unit}" + (f"{rest}{part}" if rest > 0 and seconds > 0 else "")
+            return f"{seconds // of}{unit}" + (f"{rest}{part}" if rest else "")
     return f"{seconds // _YEAR}y"
 
 

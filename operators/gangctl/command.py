@@ -134,11 +134,10 @@ def fence(
     reason = reason.strip()
     if not 0 < len(reason) <= MAX_REASON:
         raise typer.BadParameter(f"must be 1 to {MAX_REASON} characters", param_hint="--reason")
-    ledger, notes = _run(_ledger, kubeconfig, context, None)
-    node = _checked(find_node, ledger, name)
+    ledger, node = _read_node(name, kubeconfig, context)
     if not node.slurm_node:
         _fail(f"{node.name} is not managed: it has no label {wellknown.SLURM_NODE}")
-    _print("\n".join(_warning(effect_of(ledger, node))), notes)
+    typer.echo("\n".join(_warning(effect_of(ledger, node))))
     if not yes and typer.prompt(f"Type {node.name} to fence it") != node.name:
         _fail("that is not its name; nothing was written")
     _run(_write_fence, kubeconfig, context, None, node, reason)
@@ -148,8 +147,7 @@ def fence(
 @app.command()
 def unfence(name: NodeName, context: KubeContext = None, kubeconfig: KubeConfig = None) -> None:
     """Take the word back: the node is to be trusted again, as far as its own state allows."""
-    ledger, _ = _run(_ledger, kubeconfig, context, None)
-    node = _checked(find_node, ledger, name)
+    _, node = _read_node(name, kubeconfig, context)
     was_fenced = _run(_remove_fence, kubeconfig, context, None, node)
     typer.echo(f"node/{node.name} {'unfenced' if was_fenced else 'was not fenced'}")
 
@@ -197,9 +195,12 @@ async def _annotate(client: KubeClient, node: Node, text: str | None) -> None:
     await client.patch(NODES, node.name, {"metadata": {"uid": node.uid, "annotations": {wellknown.FENCED: text}}})
 
 
-def _checked(find_one: Callable[..., Node], ledger: Ledger, name: str) -> Node:
+def _read_node(name: str, kubeconfig: str | None, context: str | None) -> tuple[Ledger, Node]:
+    """Return the ledger and the node in it; the notes come before what they may explain."""
+    ledger, notes = _run(_ledger, kubeconfig, context, None)
+    _print("", notes)
     try:
-        return find_one(ledger.facts, name)
+        return ledger, find_node(ledger.facts, name)
     except UnknownTarget as error:
         _fail(str(error))
 
@@ -212,8 +213,8 @@ def _warning(effect: Effect) -> list[str]:
         lines.append(f"It is fenced already: {node.fence.reason}")
     if node.ready:
         lines.append(f"warning: {node.name} is Ready, so its kubelet answers; a fence is for nodes that do not")
-    for what, shares in (("will be freed", effect.freed), ("count as running there", effect.alive)):
-        lines += [f"{what}:" if shares else f"none {what}", *(f"  {share.describe()}" for share in shares)]
+    for what, shares in (("quarantined, will be freed", effect.freed), ("counts as running there", effect.alive)):
+        lines += [f"{what}:" + ("" if shares else " nothing"), *(f"  {share.describe()}" for share in shares)]
     return lines
 
 

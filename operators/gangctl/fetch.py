@@ -35,17 +35,16 @@ class Fetcher:
             self._list(FLEETS),
             self._list(RESOURCECLAIMS),
         )
-        # NB: pods after claims. A claim is freed before its pod goes, so of a pod that is not there any more the claim
-        # was free, unless it is quarantined; which the claims, read once more, then tell.
+        # NB: pods after claims. A claim is freed before its pod goes: one that held devices before its pod was found
+        # missing, and does so after, is quarantined; a gang that ended meanwhile is not.
         pods = await self._list(PODS, _OURS)
         objects = Objects(
             nodes=nodes, slices=slices, gangjobs=gangjobs, fleets=fleets, claims=claims, pods=pods, seen=self._seen
         )
         ledger = build_ledger(read_facts(objects))
         if any(entry.world is World.QUARANTINED for entry in ledger.entries):
-            objects = replace(objects, claims=await self._list(RESOURCECLAIMS), pods=pods)
-            known = {claim["metadata"]["uid"] for claim in claims}
-            objects = replace(objects, claims=[each for each in objects.claims if each["metadata"]["uid"] in known])
+            still = {_uid(claim) for claim in await self._list(RESOURCECLAIMS) if _is_allocated(claim)}
+            objects = replace(objects, claims=[claim for claim in claims if _uid(claim) in still])
             ledger = build_ledger(read_facts(objects))
         return ledger, notes(objects, ledger.facts)
 
@@ -63,3 +62,11 @@ class Fetcher:
                     continue
             self._seen[resource.plural] = frozenset(found)
             return [obj for items in found.values() for obj in items]
+
+
+def _uid(obj: Object) -> str:
+    return str(obj["metadata"]["uid"])
+
+
+def _is_allocated(claim: Object) -> bool:
+    return bool((claim.get("status") or {}).get("allocation"))

@@ -236,8 +236,8 @@ async def test_a_fence_is_written_once_the_nodes_name_was_typed(api, tmp_path):
     before = int(time.time())
     found = await run(api, tmp_path, "fence", "gpu0", "--reason", " psu dead ", stdin="k8s-gpu-0\n")
     assert found.exit_code == 0, found.output
-    assert "will be freed:\n  research/llm: claim research/llm-1-gpu, pod llm-1, gpu-1\n" in found.stdout
-    assert "count as running there:\n  research/llm: claim research/llm-0-gpu, pod llm-0, gpu-0\n" in found.stdout
+    assert "quarantined, will be freed:\n  research/llm: claim research/llm-1-gpu, pod llm-1, gpu-1\n" in found.stdout
+    assert "counts as running there:\n  research/llm: claim research/llm-0-gpu, pod llm-0, gpu-0\n" in found.stdout
     assert "warning: k8s-gpu-0 is Ready" in found.stdout
     assert found.stdout.endswith("node/k8s-gpu-0 fenced\n")
     fence = Fence.loads(annotation(api))
