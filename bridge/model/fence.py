@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-_LONGEST = 256
-"""Characters of a reason that are kept."""
+MAX_REASON = 256
+"""Characters of a reason, or of a name, that are kept."""
 _NOT_FENCED = frozenset({"", "false", "no", "null"})
 
 
@@ -26,7 +26,7 @@ class Fence:
     def dumps(self) -> str:
         """Return the text of the annotation; ``loads`` reads it back."""
         at = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return json.dumps({"by": self.by, "at": at, "reason": self.reason[:_LONGEST]}, ensure_ascii=False)
+        return json.dumps({"by": self.by, "at": at, "reason": self.reason[:MAX_REASON]}, ensure_ascii=False)
 
     @staticmethod
     def loads(text: str | None) -> Fence | None:
@@ -38,13 +38,13 @@ class Fence:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            return Fence(reason=text.strip()[:_LONGEST])
+            return Fence(reason=text.strip()[:MAX_REASON])
         by, reason = (_text(value.get(key)) for key in ("by", "reason"))
         return Fence(by=by, at=_seconds(value.get("at")), reason=reason)
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)[:_LONGEST]
+    return "" if value is None else str(value)[:MAX_REASON]
 
 
 def _seconds(value: object) -> int:

@@ -13,7 +13,7 @@ import typer
 
 from bridge import wellknown
 from bridge.errors import BridgeError
-from bridge.model.fence import Fence
+from bridge.model.fence import MAX_REASON, Fence
 from operators.gangctl.facts import Node
 from operators.gangctl.fencing import Effect, effect_of
 from operators.gangctl.fetch import Fetcher
@@ -27,7 +27,6 @@ from operators.kube.connection import context_namespace
 from operators.kube.resources import NODES, SELFSUBJECTREVIEWS
 
 T = TypeVar("T")
-MAX_REASON = 256
 
 
 class Output(StrEnum):
