@@ -72,7 +72,7 @@ _CLOSED = {
 class FleetView:
     """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed.
 
-    ``slurm_names`` gives the Slurm name for a Kubernetes name; ``unmatched`` are the Slurm names on labels of Kubernetes
+    ``slurm_names`` gives the Slurm name for a Kubernetes name; ``unmatched`` are Slurm names on labels of Kubernetes
     nodes that slurmctld does not know.
     """
 

@@ -76,7 +76,11 @@ class World:
             claims=tuple(self.claims.values()),
             services=frozenset(self.services),
             nodes=tuple(
-                kube_node(name, ready=name not in self.down_nodes, fenced=Fence(reason="powered off") if name in self.fences else None)
+                kube_node(
+                    name,
+                    ready=name not in self.down_nodes,
+                    fenced=Fence(reason="powered off") if name in self.fences else None,
+                )
                 for name in self.slurm.nodes
             ),
             pools=tuple(self.pools.values()),
