@@ -28,8 +28,8 @@ class Evidence:
     def frees(self, claim: ClaimView, pod: PodView | None) -> bool:
         """Return whether the devices of a claim, whose pod by name is ``pod``, are proven unused.
 
-        A pod's finalizer is taken off after its claim is freed. So an allocated claim that is reserved for no pod there
-        is means that somebody else removed its pod, and that the end of that one was seen by nobody.
+        A pod's finalizer is taken off after its claim is freed. So an allocated claim without its pod means that
+        somebody else removed the pod, and that its end was seen by nobody.
         """
         if not claim.is_allocated:
             return pod is None or self.is_stopped(pod)
@@ -39,8 +39,12 @@ class Evidence:
 
 
 def is_consumer(pod: PodView | None, claim: ClaimView) -> bool:
-    """Return whether the claim is reserved for exactly this pod: one of the same name may have been made anew."""
-    return pod is not None and pod.uid in claim.reserved_for
+    """Return whether ``pod``, which has the claim's name, is the one that it was given to.
+
+    Not when it is reserved for another one that had the name before. While kube-scheduler tries again to bind a pod,
+    and when we died while freeing the claim, it is reserved for nobody.
+    """
+    return pod is not None and (pod.uid in claim.reserved_for or not claim.reserved_for)
 
 
 def read_evidence(snapshot: Snapshot) -> Evidence:

@@ -263,6 +263,8 @@ def _allocate(observed: Observed, waiting: Sequence[Member], view: FleetView, st
 def _go_on(observed: Observed, hold: SlurmJob, status: GangStatus, view: FleetView) -> Decision:
     """Ungate what is still gated, together, once every node is guarded; give back a claim that an admin took away."""
     gang, gated, strays = observed.gang, _ungate(observed), _unbound(observed)
+    if not gated:
+        strays = [pod for pod in strays if not _is_reserved_again(observed, pod)]
     if strays and (gated or _beyond_repair(observed, strays)):
         return _undo(gang, f"the claim of pod {strays[0].name} is not allocated and reserved for it", view)
     if strays:
@@ -280,6 +282,11 @@ def _beyond_repair(observed: Observed, strays: Sequence[PodView]) -> bool:
     """Return whether a claim is gone, or not free to be allocated again for its own pod."""
     free = {claim.rank for claim in observed.claims if not claim.is_allocated and not claim.deleting}
     return any(pod.rank not in free for pod in strays)
+
+
+def _is_reserved_again(observed: Observed, pod: PodView) -> bool:
+    """Return whether kube-scheduler has taken the pod out of its claim because it could not bind it: it tries again."""
+    return any(claim.rank == pod.rank and claim.is_allocated and not claim.reserved_for for claim in observed.claims)
 
 
 def _unbound(observed: Observed) -> list[PodView]:

@@ -133,6 +133,17 @@ def test_a_pod_of_the_same_name_proves_nothing_about_the_one_that_a_claim_is_res
     assert remains.quarantined == {"n1"}
 
 
+def test_a_claim_that_is_reserved_for_nobody_is_still_its_pods():
+    """We died between the two writes that free it, and the resource claim controller saw no finalizer of its own."""
+    owner = gang(deleting=True)
+    half = replace(claim(owner, on=("n1", [0])), reserved_for=())
+    ended = pod(owner, on="n1", deleting=True, stopped=True)
+    seen = snapshot([node("n1")], gangs=(owner,), pods=(ended,), claims=(half,))
+    (decision,) = plan(seen).decisions
+    assert [type(action).__name__ for stage in decision.stages for action in stage] == ["FreeClaim", "ReleasePod"]
+    assert not find_remains(seen, read_evidence(seen))[owner.key].quarantined
+
+
 def test_a_deleted_gang_waits_for_what_is_not_proven_and_says_so():
     place, owner = started("n1", "n2", "n3")
     place.down_nodes.add("n2")
