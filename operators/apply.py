@@ -63,6 +63,11 @@ def _count(claim: Mapping[str, Any]) -> int:
     return sum(int((request.get("exactly") or {}).get("count") or 0) for request in requests)
 
 
+def _at(raw: Mapping[str, Any]) -> Object:
+    """Return the metadata of a patch that holds only for the version that was read."""
+    return {"resourceVersion": raw["metadata"]["resourceVersion"]}
+
+
 class Applier:
     """Effects on both servers; what they answer goes straight to the observer, ahead of its watches."""
 
@@ -208,7 +213,7 @@ class Applier:
 
     async def _patch_finalizers(self, raw: Object, finalizers: list[str]) -> Object:
         meta = raw["metadata"]
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]}}
+        patch = {"metadata": {**_at(raw), "finalizers": finalizers}}
         return await self._client.patch(GANGJOBS, meta["name"], patch, namespace=meta["namespace"])
 
     async def _submit(self, action: act.SubmitHold) -> None:
@@ -284,14 +289,17 @@ class Applier:
         await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
 
     async def _write_mirror(self, action: act.WriteMirror) -> None:
-        name = mirror_name(action.job)
+        name, where = mirror_name(action.job), wellknown.MIRROR_NAMESPACE
         if action.existing is None:
             # The digest is written last: a crash in between leaves a mirror that is written again.
             await self._create(GANGJOBS, build_mirror_job(action.job, ""))
-        patch = {"status": mirror_status(action.job)}
-        where = wellknown.MIRROR_NAMESPACE
-        await self._client.patch(GANGJOBS, name, patch, namespace=where, subresource="status")
-        digest = {"metadata": {"annotations": {wellknown.DIGEST: action.digest}}}
+        raw = self._observer.raw(GANGJOBS, where, name)
+        if raw is None:
+            raise NotFound(404, "NotFound", f"mirror {name} is gone")
+        patch = {"metadata": _at(raw), "status": mirror_status(action.job)}
+        raw = await self._client.patch(GANGJOBS, name, patch, namespace=where, subresource="status")
+        # Each at the version of the one before: else a late status could stay under a newer digest.
+        digest = {"metadata": {**_at(raw), "annotations": {wellknown.DIGEST: action.digest}}}
         self._observer.observe(GANGJOBS, await self._client.patch(GANGJOBS, name, digest, namespace=where))
 
     async def _publish(self, action: act.PublishPool) -> None:
@@ -309,5 +317,5 @@ class Applier:
         if raw is None:
             return
         taints = [*(raw["spec"].get("taints") or []), {"key": wellknown.TAINT, "effect": "NoSchedule"}]
-        patch = {"spec": {"taints": taints}, "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
+        patch = {"metadata": _at(raw), "spec": {"taints": taints}}
         self._observer.observe(NODES, await self._client.patch(NODES, node, patch))

@@ -9,9 +9,9 @@ from typing import Any
 import structlog
 
 from bridge import wellknown
+from bridge.errors import BridgeError
 from bridge.model.gang import Gang, GangStatus, Phase
 from operators.kube.client import KubeClient
-from operators.kube.errors import KubeError
 from operators.kube.resources import EVENTS
 from operators.status import timestamp
 
@@ -46,7 +46,7 @@ class Recorder:
     async def _write(self, gang: Gang, status: GangStatus) -> None:
         try:
             await self._client.create(EVENTS, _event(gang, status))
-        except KubeError as error:
+        except BridgeError as error:
             log.debug("event_lost", gang=f"{gang.namespace}/{gang.name}", error=str(error))
 
 

@@ -21,6 +21,8 @@ from operators.events import Recorder
 from operators.kube.client import KubeClient
 from operators.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from operators.kube.resources import FLEETS, GANGJOBS
+from operators.leader import Leadership
+from operators.lease import Term
 from operators.observer import Observer
 from operators.slurm_poller import SlurmPoller
 from operators.status import fleet_status, gang_status
@@ -46,18 +48,27 @@ class Beat:
 
 
 class Loop:
-    """Runs cycles one after the other; woken by changes of either server."""
+    """Runs cycles one after the other while this replica leads; woken by changes of either server."""
 
-    def __init__(self, client: KubeClient, observer: Observer, poller: SlurmPoller, applier: Applier) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        observer: Observer,
+        poller: SlurmPoller,
+        applier: Applier,
+        leadership: Leadership,
+    ) -> None:
         self.beat = Beat(at=time.monotonic())
         self._client = client
         self._observer = observer
         self._poller = poller
         self._applier = applier
+        self._leadership = leadership
         self.events = Recorder(client)
         self._wake = asyncio.Event()
         self._held_back: dict[str, float] = {}
         """Gang uids and until when (monotonic seconds) nothing is submitted for them."""
+        self._term: Term | None = None
         self._published: dict[str, float] = {}
         self._fleet_conditions: list[dict[str, Any]] = []
         self._fleet_published = 0.0
@@ -68,15 +79,28 @@ class Loop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Cycle until cancelled."""
+        """Cycle until cancelled. A replica that does not lead only wakes up, so that its probe sees it alive."""
         await self._observer.synced()
         while True:
             self._wake.clear()
-            busy = await self.cycle()
+            busy = self._leadership.leads and await self._caught_up() and await self.cycle()
             self.beat = Beat(at=time.monotonic(), cycles=self.beat.cycles + 1)
             if not busy:
                 await self._wake.wait()
                 await asyncio.sleep(SETTLE_S)
+
+    async def _caught_up(self) -> bool:
+        """Read both servers anew at the beginning of a term: the leader before us wrote until a moment ago."""
+        term = self._leadership.term
+        if term is not None and term != self._term:
+            try:
+                await self._observer.read_since(term.taken_at)
+            except KubeError as error:
+                log.warning("term_not_begun", error=str(error))
+                return False
+            await self._poller.refresh()
+            self._term = term
+        return True
 
     async def cycle(self) -> bool:
         """Run one cycle; return whether anything was done."""
@@ -114,7 +138,7 @@ class Loop:
             log.warning("action_refused", gang=f"{gang.namespace}/{gang.name}", error=str(error))
             self._hold_back(gang.uid, BACKOFF_S)
             status, did = refused(gang, error, now=int(time.time())), False
-        except KubeError as error:
+        except BridgeError as error:
             log.warning("action_failed", gang=f"{gang.namespace}/{gang.name}", error=str(error))
             return False
         if status is not None and status != gang.status:
@@ -137,7 +161,7 @@ class Loop:
             )
         except (Conflict, NotFound):
             return False
-        except KubeError as error:
+        except BridgeError as error:
             log.warning("status_failed", gang=f"{gang.namespace}/{gang.name}", error=str(error))
             return False
         failpoints.reach(f"after:Status{status.phase}")
@@ -176,16 +200,22 @@ class Loop:
             brake=decided.brake,
             previous=self._fleet_conditions,
             now=int(time.time()),
+            leader=self._leadership.term,
         )
         self._fleet_conditions = status["conditions"]
         facts = {key: value for key, value in status.items() if key != "lastSyncTime"}
         if facts == self._fleet_facts and time.monotonic() - self._fleet_published < 15 * FLEET_STATUS_S:
             return
+        raw = self._observer.raw(FLEETS, "", fleet.name)
+        if raw is None:
+            return
+        patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": status}
         try:
-            await self._client.patch(FLEETS, fleet.name, {"status": status}, subresource="status")
-        except KubeError as error:
+            stored = await self._client.patch(FLEETS, fleet.name, patch, subresource="status")
+        except BridgeError as error:
             log.warning("fleet_status_failed", error=str(error))
             return
+        self._observer.observe(FLEETS, stored)
         self._fleet_published, self._fleet_facts = time.monotonic(), facts
 
     def _hold_back(self, uid: str, seconds: int) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import kopf
 import structlog
+from prometheus_client import CollectorRegistry
 
 from bridge.slurm.port import SlurmPort
 from operators.apply import Applier
 from operators.handlers.kinds import build_registry, build_settings
-from operators.kube.client import KubeClient
+from operators.kube.client import Guard, KubeClient
 from operators.kube.resources import FLEETS, GANGJOBS, GANGQUEUES
+from operators.leader import Leadership, own_identity
 from operators.loop import Loop
 from operators.observer import Observer
 from operators.probes import serve
@@ -28,15 +30,16 @@ log = structlog.get_logger()
 _KINDS = {resource.plural: resource for resource in (GANGJOBS, GANGQUEUES, FLEETS)}
 
 
-def build_port(settings: Settings) -> SlurmPort:
-    """Return the adapter that the settings name. Nothing is started or contacted yet."""
+def build_port(settings: Settings, guard: Guard | None = None) -> SlurmPort:
+    """Return the adapter that the settings name; ``guard`` is asked before it writes. Nothing is started yet."""
     if settings.adapter is Adapter.CLI:
         from bridge.slurm.cli import CliPort  # noqa: PLC0415 - the other adapter's needs stay untouched
 
-        return CliPort(settings.slurm_prefix)
+        return CliPort(settings.slurm_prefix, guard=guard)
     from bridge.slurm.client import PyslurmPort  # noqa: PLC0415
 
-    return PyslurmPort([*settings.slurm_prefix, settings.worker_python, "-m", "bridge.slurm.worker"])
+    command = [*settings.slurm_prefix, settings.worker_python, "-m", "bridge.slurm.worker"]
+    return PyslurmPort(command, guard=guard)
 
 
 async def run(settings: Settings) -> None:
@@ -44,15 +47,26 @@ async def run(settings: Settings) -> None:
     if settings.kubeconfig:
         # kopf reads the variable, not our settings.
         os.environ["KUBECONFIG"] = settings.kubeconfig
-    port = build_port(settings)
-    async with await KubeClient.connect(settings.kubeconfig, concurrency=settings.concurrency) as client:
+    registry = CollectorRegistry()
+    async with await KubeClient.connect(settings.kubeconfig, deadline_s=settings.lease_duration_s / 5) as own:
+        leadership = Leadership(
+            own,
+            identity=own_identity(),
+            namespace=settings.lease_namespace,
+            duration_s=settings.lease_duration_s,
+            registry=registry,
+        )
+        port = build_port(settings, leadership.guard)
         try:
-            await _run(settings, client, port)
+            async with await KubeClient.connect(
+                settings.kubeconfig, concurrency=settings.concurrency, registry=registry, guard=leadership.guard
+            ) as client:
+                await _run(settings, client, port, leadership)
         finally:
             await port.close()
 
 
-async def _run(settings: Settings, client: KubeClient, port: SlurmPort) -> None:
+async def _run(settings: Settings, client: KubeClient, port: SlurmPort, leadership: Leadership) -> None:
     wakers: list[Any] = []
 
     def wake() -> None:
@@ -61,10 +75,16 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort) -> None:
 
     observer = Observer(client, wake)
     poller = SlurmPoller(port, settings.poll_s, wake)
-    loop = Loop(client, observer, poller, Applier(client, port, observer))
+    loop = Loop(client, observer, poller, Applier(client, port, observer), leadership)
     wakers.append(loop.wake)
+    leadership.on_taken = loop.wake
     kopf_ready, kopf_stop, synced = asyncio.Event(), asyncio.Event(), asyncio.Event()
     registry = build_registry(lambda plural, event, obj: observer.take(_KINDS[plural], event, obj))
+
+    async def observe() -> None:
+        # What is listed after the Lease was taken need not be listed again.
+        await leadership.looked.wait()
+        await observer.run()
 
     def is_ready() -> bool:
         return synced.is_set() and poller.view is not None
@@ -75,7 +95,8 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort) -> None:
     )
     kopf_task = asyncio.create_task(handlers, name="kopf")
     tasks = [
-        asyncio.create_task(observer.run(), name="observer"),
+        asyncio.create_task(leadership.run(), name="leadership"),
+        asyncio.create_task(observe(), name="observer"),
         asyncio.create_task(poller.run(), name="slurm"),
         asyncio.create_task(loop.run(), name="loop"),
     ]
@@ -88,6 +109,7 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort) -> None:
         for task in (*tasks, announcing):
             task.cancel()
         await asyncio.gather(*tasks, announcing, return_exceptions=True)
+        await leadership.release()
         await runner.cleanup()
         kopf_stop.set()
         await asyncio.gather(kopf_task, return_exceptions=True)

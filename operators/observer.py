@@ -98,9 +98,11 @@ class Observer:
         self._pools: tuple[int, tuple[Pool, ...]] = (0, ())
         self._topology: tuple[object, Topology] | None = None
         self._listed = asyncio.Event()
+        self._read_since = 0.0
 
     async def run(self) -> None:
         """Keep everything true until cancelled."""
+        self._read_since = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors.values():
                 tasks.create_task(reflector.run())
@@ -111,6 +113,17 @@ class Observer:
         for reflector in self._reflectors.values():
             await reflector.synced.wait()
         await self._listed.wait()
+
+    async def read_since(self, moment: float) -> None:
+        """Return when all lists were read after ``moment`` (monotonic seconds), anew if they were not.
+
+        Watches tell of a moment ago, and each of its own: together they may show a state that never was.
+        """
+        if self._read_since > moment:
+            return
+        began = time.monotonic()
+        await asyncio.gather(self._list_kinds(), *(reflector.relist() for reflector in self._reflectors.values()))
+        self._read_since = began
 
     def raw(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object as the API server sent it."""
@@ -187,15 +200,18 @@ class Observer:
     async def _relist(self) -> None:
         while True:
             try:
-                for resource, store in self._kinds.items():
-                    items, version = await self._client.list(resource)
-                    self._follow(resource, store.replace(items, int(version)))
+                await self._list_kinds()
             except KubeError as error:
                 log.warning("relist_failed", error=str(error))
                 await asyncio.sleep(1)
                 continue
             self._listed.set()
             await asyncio.sleep(RELIST_S)
+
+    async def _list_kinds(self) -> None:
+        for resource, store in self._kinds.items():
+            items, version = await self._client.list(resource)
+            self._follow(resource, store.replace(items, int(version)))
 
 
 def _service_owner(obj: Object) -> tuple[str, str]:

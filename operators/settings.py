@@ -20,7 +20,8 @@ class Adapter(StrEnum):
 class Settings:
     """``slurm_exec`` is put before every command that needs Slurm's own files (a chroot, ``kubectl exec`` …).
 
-    ``worker_python`` is the Python that has pyslurm and libslurm. Times are in seconds.
+    ``worker_python`` is the Python that has pyslurm and libslurm. Times are in seconds. ``lease_duration_s`` is the
+    silence of a leader after which another replica takes over.
     """
 
     kubeconfig: str | None = None
@@ -30,6 +31,8 @@ class Settings:
     poll_s: float = Field(default=1.0, gt=0)
     concurrency: int = Field(default=48, ge=1)
     probe_port: int = Field(default=8080, ge=0)
+    lease_namespace: str = "gangbridge-system"
+    lease_duration_s: int = Field(default=15, ge=1)
 
     @property
     def slurm_prefix(self) -> list[str]:

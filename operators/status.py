@@ -17,6 +17,7 @@ from bridge.lifecycle.violations import violations
 from bridge.model.gang import Condition, Gang, GangStatus, HoldStatus, Phase
 from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
+from operators.lease import Term
 
 Object = dict[str, Any]
 
@@ -122,6 +123,7 @@ def fleet_status(
     brake: Brake | None = None,
     previous: Sequence[Object],
     now: int,
+    leader: Term | None = None,
 ) -> Object:
     """Return the dashboard of the Fleet. While slurmctld is silent the last numbers stay and a condition says so.
 
@@ -143,6 +145,9 @@ def fleet_status(
             "phases": {str(phase): phases[phase] for phase in Phase},
         },
     }
+    if leader is not None:
+        since = timestamp(int(leader.since))
+        status["leader"] = {"identity": leader.identity, "epoch": leader.epoch, "since": since}
     if view is None:
         return status
     if info is not None:

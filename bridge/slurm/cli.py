@@ -16,7 +16,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ class CliPort:
     """``SlurmPort`` by squeue, scontrol, salloc, sbatch and scancel.
 
     ``exec_prefix`` comes before every command (``["chroot", "/srv/slurm"]``), ``as_user`` before those that submit.
+    ``guard`` is called right before a command that writes is started; what it raises keeps it from being.
     """
 
     def __init__(
@@ -70,10 +71,12 @@ class CliPort:
         *,
         as_user: Sequence[str] = SETPRIV,
         deadlines: Deadlines | None = None,
+        guard: Callable[[str], None] | None = None,
     ) -> None:
         self._prefix = tuple(exec_prefix)
         self._as_user = tuple(as_user)
         self._deadlines = deadlines or Deadlines()
+        self._guard = guard or (lambda _: None)
         self._gids: dict[str, str] = {}
 
     async def info(self) -> SlurmInfo:
@@ -182,6 +185,7 @@ class CliPort:
 
         Only SIGKILL leaves a pending job in the queue; any other signal makes salloc cancel it.
         """
+        self._guard("salloc")
         process = await _start(*self._prefix, *user, "salloc", "--no-shell", *_options(request))
         said: list[str] = []
         try:
@@ -205,6 +209,7 @@ class CliPort:
         return await self._checked(command, self._deadlines.read)
 
     async def _write(self, *command: str) -> bytes:
+        self._guard(command[0])
         return await self._checked(command, self._deadlines.write)
 
     async def _checked(self, command: Sequence[str], deadline: float) -> bytes:

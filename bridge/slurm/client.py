@@ -8,7 +8,7 @@ import json
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from bridge.topology.slurm_yaml import is_blank
 _LINE_LIMIT = 1 << 30
 """Bytes of one reply; 10 000 jobs make about 6 MB."""
 _STDERR_LINES = 20
+_READS = frozenset({"info", "view", "topology"})
 
 _log = structlog.get_logger(__name__)
 
@@ -40,14 +41,22 @@ class Deadlines:
 
 
 class PyslurmPort:
-    """``SlurmPort`` by one worker process, started on demand, killed when it is late and replaced when it dies."""
+    """``SlurmPort`` by one worker process, started on demand, killed when it is late and replaced when it dies.
+
+    ``guard`` is called with the name of a write right before it is sent; what it raises keeps the write from being.
+    """
 
     def __init__(
-        self, command: Sequence[str], deadlines: Deadlines | None = None, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        deadlines: Deadlines | None = None,
+        env: Mapping[str, str] | None = None,
+        guard: Callable[[str], None] | None = None,
     ) -> None:
         self._command = list(command)
         self._deadlines = deadlines or Deadlines()
         self._env = dict(env) if env is not None else None
+        self._guard = guard
         self._worker: _Worker | None = None
         self._turn = asyncio.Lock()
         self._closed = False
@@ -112,6 +121,8 @@ class PyslurmPort:
             if self._closed:
                 raise SlurmUnavailable("the port is closed")
             worker = await self._started()
+            if self._guard and op not in _READS:
+                self._guard(op)
             try:
                 async with asyncio.timeout(deadline):
                     reply = await worker.ask(op, args)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self
 
 import aiohttp
@@ -17,9 +17,10 @@ from bridge import wellknown
 from operators.kube.connection import Connection, load_connection
 from operators.kube.errors import error_from, unavailable
 from operators.kube.resources import Resource
-from operators.kube.traffic import Traffic
+from operators.kube.traffic import READS, Traffic
 
 Object = dict[str, Any]
+Guard = Callable[[str], None]
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -33,6 +34,7 @@ class KubeClient:
     """Calls to one API server. Each may raise a ``KubeError``; a write that raises ``KubeUnavailable`` is ambiguous.
 
     ``concurrency`` bounds open calls (watches not counted), ``deadline_s`` each of them from the moment it is sent.
+    ``guard`` is called with verb and resource right before a write is sent; what it raises keeps the write from being.
     """
 
     def __init__(
@@ -42,9 +44,11 @@ class KubeClient:
         concurrency: int = 32,
         deadline_s: float = 15.0,
         registry: CollectorRegistry | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.traffic = Traffic(registry)
         self._connection = connection
+        self._guard = guard
         self._deadline_s = deadline_s
         self._slots = asyncio.Semaphore(concurrency)
         self._session: aiohttp.ClientSession | None = None
@@ -58,10 +62,11 @@ class KubeClient:
         concurrency: int = 32,
         deadline_s: float = 15.0,
         registry: CollectorRegistry | None = None,
+        guard: Guard | None = None,
     ) -> Self:
         """Return a client for ``kubeconfig``, or for the pod's service account without one."""
         connection = await load_connection(kubeconfig, context)
-        return cls(connection, concurrency=concurrency, deadline_s=deadline_s, registry=registry)
+        return cls(connection, concurrency=concurrency, deadline_s=deadline_s, registry=registry, guard=guard)
 
     async def __aenter__(self) -> Self:
         return self
@@ -231,7 +236,10 @@ class KubeClient:
             code = 0
             try:
                 async with asyncio.timeout(self._deadline_s):
-                    sent = self._send(_METHODS[verb], path, query=query, body=body, content_type=content_type)
+                    write = "" if verb in READS else f"{verb} {counted}"
+                    sent = self._send(
+                        _METHODS[verb], path, query=query, body=body, content_type=content_type, write=write
+                    )
                     async with await sent as answer:
                         code = answer.status
                         await _raise_for(answer)
@@ -249,6 +257,7 @@ class KubeClient:
         query: Mapping[str, str] | None,
         body: object = None,
         content_type: str = _JSON,
+        write: str = "",
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own, per read
     ) -> aiohttp.ClientResponse:
         if self._session is None:
@@ -261,6 +270,8 @@ class KubeClient:
         if body is not None:
             headers["Content-Type"] = content_type
             data = json.dumps(body, separators=(",", ":")).encode()
+        if write and self._guard:
+            self._guard(write)
         return await self._session.request(
             method,
             self._connection.server + path,

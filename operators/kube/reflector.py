@@ -91,6 +91,10 @@ class Reflector:
         """Take note that a delete of ours removed ``obj`` (matched by uid)."""
         self._report(self._store.forget(obj))
 
+    async def relist(self) -> None:
+        """Return when the copy holds everything that was stored before the call. Raises what the list raises."""
+        await self._list(is_routine=False)
+
     async def run(self) -> None:
         """Keep the copy true until cancelled."""
         failures = 0
@@ -117,9 +121,10 @@ class Reflector:
                 await asyncio.sleep(self._backoff_s(failures, problem))
 
     async def _list(self, *, is_routine: bool) -> None:
+        # NB: the stream may run on while the list is on its way.
+        heard_of = self._store.position
         items, version = await self._client.list(self.resource, self._namespace, label_selector=self._label_selector)
         self._heard = time.monotonic()
-        heard_of = self._store.position
         changes: list[Change] = []
         if int(version) < heard_of:
             # A consistent read can only be older than the stream when the server's history was restored from a backup.

@@ -26,6 +26,7 @@ from operators.kube.errors import (
     error_from,
 )
 from operators.kube.resources import ALL, GANGJOBS, NODES, PODS, RESOURCECLAIMS
+from operators.leader import Deposed
 from tests.kube.builders import gangjob, pod
 from tests.kube.fakeapi import FakeApi
 
@@ -197,6 +198,50 @@ async def test_token_is_asked_for_at_every_call(fake: FakeApi) -> None:
         await client.list(PODS)
         await client.list(PODS)
     assert asked == ["one", "two"]
+
+
+async def test_guard_is_asked_right_before_every_write_and_never_before_a_read(fake: FakeApi) -> None:
+    asked: list[str] = []
+
+    def refuse(write: str) -> None:
+        asked.append(write)
+        raise Deposed(write)
+
+    fake.put("pods", pod("a"))
+    claim = {"metadata": {"name": "c", "namespace": "default", "resourceVersion": "1"}}
+    async with KubeClient(fake.connection(), guard=refuse) as client:
+        await client.get(PODS, "a", "default")
+        await client.list(PODS)
+        before = list(fake.requests)
+        for write in (
+            client.create(PODS, pod("b")),
+            client.replace_status(RESOURCECLAIMS, claim),
+            client.patch(PODS, "a", {}, namespace="default"),
+            client.apply(PODS, pod("a")),
+            client.delete(PODS, "a", namespace="default"),
+        ):
+            with pytest.raises(Deposed):
+                await write
+    assert asked == ["create pods", "replace resourceclaims/status", "patch pods", "apply pods", "delete pods"]
+    assert fake.requests == before
+
+
+async def test_guard_is_asked_when_a_slot_is_free_and_not_before(fake: FakeApi) -> None:
+    is_leader = True
+
+    def guard(write: str) -> None:
+        if not is_leader:
+            raise Deposed(write)
+
+    async with KubeClient(fake.connection(), concurrency=1, guard=guard) as client:
+        await client._slots.acquire()
+        waiting = asyncio.create_task(client.create(PODS, pod("a")))
+        await asyncio.sleep(0)
+        is_leader = False
+        client._slots.release()
+        with pytest.raises(Deposed):
+            await waiting
+    assert fake.of("pods") == []
 
 
 def test_paths() -> None:

@@ -11,6 +11,8 @@ import yaml
 from bridge import wellknown
 from e2e.lab import identities
 from operators.kube.slices import build_device_class
+from operators.lease import NAME
+from operators.settings import Settings
 from tests.kube.realapi import DRIVER, OPERATOR
 
 MANIFESTS = Path(__file__).parents[2] / "operators" / "manifests"
@@ -102,10 +104,22 @@ def test_device_class_is_the_builders() -> None:
 
 def test_workloads_run_as_their_service_accounts() -> None:
     operator = one("Deployment", "gangbridge", "workloads")["spec"]
-    assert (operator["replicas"], operator["strategy"]) == (1, {"type": "Recreate"})
+    assert operator["replicas"] == 2
     driver = one("DaemonSet", "gangbridge-driver", "workloads")["spec"]
     for workload, name in ((operator, "gangbridge"), (driver, "gangbridge-driver")):
         pod = workload["template"]["spec"]
         assert pod["serviceAccountName"] == name
         assert [container["image"] for container in pod["containers"]] == ["gangbridge"]
         assert pod["containers"][0]["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_replicas_hold_the_lease_that_is_installed_under_the_names_of_their_pods() -> None:
+    lease = one("Lease", NAME)
+    assert lease["metadata"]["namespace"] == Settings().lease_namespace
+    assert "spec" not in lease, "applying the manifests again must not take the Lease from its holder"
+    named, unnamed = one("Role", "gangbridge-leader")["rules"]
+    assert (named["resourceNames"], named["verbs"]) == ([NAME], ["get", "update"])
+    assert ("resourceNames" in unnamed, unnamed["verbs"]) == (False, ["create"])
+    (container,) = one("Deployment", "gangbridge", "workloads")["spec"]["template"]["spec"]["containers"]
+    names = [variable["valueFrom"] for variable in container["env"] if variable["name"] == "POD_NAME"]
+    assert names == [{"fieldRef": {"fieldPath": "metadata.name"}}]

@@ -174,3 +174,30 @@ async def test_history_restored_from_a_backup_is_taken_as_it_is(fake: FakeApi, c
         fake.drop_watches()
         await until(lambda: names(reflector) == ["both"])
         assert reflector.objects["default", "both"]["metadata"]["resourceVersion"] == "11"
+
+
+async def test_relist_shows_what_the_watch_has_not_told(fake: FakeApi, client: KubeClient) -> None:
+    async with running(client) as reflector:
+        fake.stalled = True
+        fake.put("pods", pod("a"))
+        await reflector.relist()
+        assert names(reflector) == ["a"]
+        assert reflector.drift == 0
+
+
+async def test_relist_that_the_watch_overtakes_undoes_nothing(fake: FakeApi, client: KubeClient) -> None:
+    changes: list[str] = []
+    async with running(client, on_change=lambda event, _: changes.append(event)) as reflector:
+        fake.put("pods", pod("a"))
+        listed = client.list
+
+        async def late(*args: Any, **kwargs: Any) -> Any:
+            answer = await listed(*args, **kwargs)
+            fake.put("pods", pod("b"))
+            await until(lambda: names(reflector) == ["a", "b"])
+            return answer
+
+        client.list = late  # type: ignore[method-assign]
+        await reflector.relist()
+        assert names(reflector) == ["a", "b"]
+        assert changes == ["ADDED", "ADDED"]

@@ -28,6 +28,12 @@ _WATCHED = (PODS, RESOURCECLAIMS, NODES, SERVICES, RESOURCESLICES)
 _KINDS = {"gangjobs": GANGJOBS, "gangqueues": GANGQUEUES, "fleets": FLEETS}
 
 
+class Unopposed:
+    """The leadership of a process that is the only one."""
+
+    leads, term = True, None
+
+
 class Stand:
     """What a test holds in its hands."""
 
@@ -40,7 +46,8 @@ class Stand:
 
     def new_loop(self) -> Loop:
         """Return a loop as after a restart: it remembers nothing."""
-        return Loop(self.client, self.observer, self.poller, Applier(self.client, self.slurm, self.observer))
+        applier = Applier(self.client, self.slurm, self.observer)
+        return Loop(self.client, self.observer, self.poller, applier, Unopposed())
 
     def _woken(self) -> None:
         self.wakes += 1

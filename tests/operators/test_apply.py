@@ -170,3 +170,33 @@ async def test_what_is_not_the_operators_namespace_is_not_written_by_it():
         on.slurm.sbatch(gpus=1)
         await on.settle()
         assert on.api.objects["resourceclaims", "other", "c"] == before
+
+
+async def test_a_late_status_of_a_mirror_does_not_stay_under_a_newer_digest():
+    async with stand() as on:
+        number = on.slurm.sbatch(gpus=1)
+        await on.settle()
+        mirror = on.observer.snapshot(None, {}).mirrors[0]
+        stale = act.WriteMirror(job=replace(on.poller.view.jobs[number], reason="Stale"), digest="old", existing=mirror)
+        key = ("gangjobs", wellknown.MIRROR_NAMESPACE, mirror.name)
+        patch = on.client.patch
+        for late in (1, 2):
+            calls = 0
+
+            async def overtaken(*args, late=late, **kwargs):
+                nonlocal calls
+                calls += 1
+                if calls == late:
+                    annotations = {wellknown.DIGEST: f"new-{late}"}
+                    metadata = on.api.objects[key]["metadata"] | {"annotations": annotations}
+                    on.api.put("gangjobs", on.api.objects[key] | {"metadata": metadata})
+                return await patch(*args, **kwargs)
+
+            on.client.patch = overtaken
+            before = on.api.objects[key]["status"]
+            with pytest.raises(Conflict):
+                await applier(on).run(([stale],))
+            assert on.api.objects[key]["metadata"]["annotations"][wellknown.DIGEST] == f"new-{late}"
+            assert late == 2 or on.api.objects[key]["status"] == before
+            on.client.patch = patch
+            await on.caught_up()

@@ -8,7 +8,7 @@ from operators import failpoints
 
 
 @pytest.fixture
-def deaths(monkeypatch):
+def signals(monkeypatch):
     """Signals that the process would have sent to itself."""
     sent: list[int] = []
     monkeypatch.setattr(failpoints.os, "kill", lambda _, number: sent.append(number))
@@ -16,10 +16,10 @@ def deaths(monkeypatch):
     return sent
 
 
-def test_nobody_dies_where_nobody_asked(deaths, monkeypatch):
-    monkeypatch.delenv(failpoints.VARIABLE, raising=False)
+def test_nobody_dies_where_nobody_asked(signals, monkeypatch):
+    monkeypatch.delenv(failpoints.DIE_AT, raising=False)
     failpoints.reach("before:SubmitHold")
-    assert deaths == []
+    assert signals == []
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,15 @@ def test_nobody_dies_where_nobody_asked(deaths, monkeypatch):
         ("before:StatusRunning", ["before:StatusRunning"], 1),
     ],
 )
-def test_the_process_dies_at_the_chosen_place_after_so_many_passes(deaths, monkeypatch, chosen, places, expected):
-    monkeypatch.setenv(failpoints.VARIABLE, chosen)
+def test_the_process_dies_at_the_chosen_place_after_so_many_passes(signals, monkeypatch, chosen, places, expected):
+    monkeypatch.setenv(failpoints.DIE_AT, chosen)
     for place in places:
         failpoints.reach(place)
-    assert deaths == [signal.SIGKILL] * expected
+    assert signals == [signal.SIGKILL] * expected
+
+
+def test_the_process_freezes_at_the_chosen_place_and_only_once(signals, monkeypatch):
+    monkeypatch.setenv(failpoints.FREEZE_AT, "checked:create pods:1")
+    for _ in range(4):
+        failpoints.reach("checked:create pods")
+    assert signals == [signal.SIGSTOP]

@@ -165,3 +165,18 @@ async def test_the_topologies_are_those_of_the_yaml_or_else_the_lines(scenario: 
 async def test_no_answer_is_not_a_flat_topology(scenario: str, said: str) -> None:
     with pytest.raises(SlurmUnavailable, match=said):
         await port(scenario).topology()
+
+
+async def test_the_guard_is_asked_before_commands_that_write(log: Log) -> None:
+    def refuse(write: str) -> None:
+        raise PermissionError(write)
+
+    guarded = CliPort([sys.executable, str(STUB), "well"], as_user=(), guard=refuse)
+    await guarded.view()
+    before = log()
+    external = replace(HOLD, external=True)
+    writes = guarded.allocate(HOLD), guarded.allocate(external), guarded.repin(3, ["n1"]), guarded.cancel(3)
+    for write in writes:
+        with pytest.raises(PermissionError):
+            await write
+    assert log() == before

@@ -163,6 +163,29 @@ async def test_calls_take_turns(ports: Ports) -> None:
     assert len({answer.cluster for answer in answers}) == 1
 
 
+async def test_the_guard_is_asked_before_a_write_when_its_turn_has_come() -> None:
+    is_leader = True
+
+    def guard(write: str) -> None:
+        if not is_leader:
+            raise PermissionError(write)
+
+    port = PyslurmPort([sys.executable, str(STUB), "ready", "pid"], DEADLINES, guard=guard)
+    await port.info()
+    await port.cancel(3)
+    async with port._turn:
+        waiting = asyncio.create_task(port.cancel(3))
+        await asyncio.sleep(0)
+        is_leader = False
+    with pytest.raises(PermissionError, match="cancel"):
+        await waiting
+    for write in (port.allocate(HOLD), port.repin(3, ["n1"]), port.complete(3, ExitStatus(code=0))):
+        with pytest.raises(PermissionError):
+            await write
+    await port.info()
+    await port.close()
+
+
 async def test_a_large_view_is_read_while_others_run(ports: Ports) -> None:
     port = ports("huge")
     turns = 0
