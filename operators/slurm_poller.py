@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 
@@ -48,10 +49,10 @@ class SlurmPoller:
             # Who asked looks by himself; a call that slurmctld refuses must not wake the loop to make it again at once.
             if not waiters or self._facts() != before:
                 self._on_change()
-            try:
-                await asyncio.wait_for(self._wanted.wait(), self._interval_s)
-            except TimeoutError:
-                continue
+            # NB: not wait_for(): before Python 3.12 it loses a cancellation that comes with what it waits for.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._wanted.wait()
 
     async def refresh(self) -> None:
         """Return after a poll that began after this call; whether it succeeded is in ``view``."""

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
+
 from bridge.slurm.fake import FakeNode, FakeSlurm
 from operators.slurm_poller import SlurmPoller
 
@@ -76,3 +78,16 @@ async def test_a_silent_slurmctld_leaves_no_view_and_a_reason():
         await poller.refresh()
         assert set(poller.view.nodes) == {"n1"}
         assert len(wakes) == 3
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_poller_that_is_cancelled_as_it_is_asked_ends(turns):
+    poller = SlurmPoller(FakeSlurm([FakeNode(name="n1")]), 3600.0, lambda: None)
+    task = asyncio.create_task(poller.run())
+    await asyncio.sleep(0.01)
+    poller.lost("another call got no answer")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=2)
+    assert done
