@@ -28,7 +28,7 @@ WHILE_STARTING = (
     "checked:create pods:2", "checked:create resourceclaims:1", "checked:replace resourceclaims/status:1",
     "checked:patch pods:1",
 )  # fmt: skip
-WHILE_ENDING = ("checked:delete pods:1", "checked:replace resourceclaims:1", "checked:cancel")
+WHILE_ENDING = ("checked:delete pods:1", "checked:delete resourceclaims:1", "checked:cancel")
 
 
 @dataclass
