@@ -147,6 +147,25 @@ def test_a_late_completion_leaves_the_accounting_as_it_is(replicas: Replicas) ->
         stays(lambda: batch.accounted(hold["job_id"]) == row, "its row in sacct", for_s=1.5, step_s=0.5)
 
 
+def test_a_second_hold_is_cancelled_even_when_it_runs_first(replicas: Replicas) -> None:
+    """As a late submission would be: the marker of the gang, a later id, and free nodes at once."""
+    assert replicas.leader.leads()
+    with fleet.only("k8s-gpu-2"):
+        blocker = batch.sbatch(8, node="gpu2")
+        batch.wait_running(blocker)
+        waiting = gang.submit("waiting", pods=1, gpus=8)
+        waiting.wait_for("Queued")
+        older = waiting.hold()
+        marked = f"--comment={older['admin_comment']}"
+        assert batch.ended(batch.sbatch(8, marked, node="gpu3")).state == "CANCELLED"
+        batch.cancel(blocker)
+        waiting.wait_for("Running")
+        before = _versions(waiting)
+        assert batch.ended(batch.sbatch(8, marked, node="gpu3")).state == "CANCELLED"
+        assert _live(waiting) == [older["job_id"]]
+        assert (_versions(waiting), waiting.status()["attempt"]) == (before, 1)
+
+
 def test_a_leader_frozen_under_load_changes_nothing_when_it_goes_on(replicas: Replicas) -> None:
     with fleet.only(*fleet.KWOK):
         steady = gang.submit("steady", pods=2, gpus=1, per_node=1)
