@@ -255,7 +255,7 @@ class Applier:
             return
         meta = raw["metadata"]
         kept = [name for name in meta.get("finalizers", ()) if name != wellknown.FINALIZER]
-        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": kept}}
+        patch = {"metadata": _at(raw) | {"finalizers": kept}}
         try:
             stored = await self._client.patch(PODS, pod.name, patch, namespace=pod.namespace)
         except NotFound:

@@ -124,13 +124,19 @@ def _end_holds(observed: Observed, live: list[SlurmJob], outcome: Outcome | None
     for job in live:
         if job.state not in {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED} or not may_end(job, context):
             continue
-        is_own = outcome is not None and job is observed.hold and job.state is JobState.RUNNING
+        is_own = job.state is JobState.RUNNING and _is_the_hold(job, observed)
         if outcome is not None and is_own and ends_hold_truthfully(outcome):
             status = ExitStatus(code=outcome.exit_code)
             actions.append(CompleteHold(gang=observed.gang, job_id=job.job_id, status=status))
         elif not (outcome is not None and is_own and _is_left_to_slurm(job, outcome, context)):
             actions.append(CancelHold(job_id=job.job_id))
     return (actions,) if actions else ()
+
+
+def _is_the_hold(job: SlurmJob, observed: Observed) -> bool:
+    """Return whether the pods ran on this hold: a duplicate may turn up late, when that one has ended already."""
+    known = observed.gang.status.hold
+    return job is observed.hold and (known is None or known.job_id == job.job_id)
 
 
 def _is_left_to_slurm(job: SlurmJob, outcome: Outcome, context: Context) -> bool:

@@ -203,6 +203,17 @@ def test_of_two_holds_of_one_attempt_the_older_stays():
     assert place.status(owner).attempt == 1
 
 
+def test_a_duplicate_that_turns_up_after_the_hold_ended_is_not_accounted_as_the_gangs_success():
+    place, owner = started("n1", "n2", "n3", "n4")
+    place.end_pods()
+    while "CompleteHold" not in place.log:
+        place.cycle()
+    submit_again(place)
+    place.run()
+    assert endings(place) == [(JobState.COMPLETED, 0), (JobState.CANCELLED, 0)]
+    assert place.status(owner).phase is Phase.SUCCEEDED
+
+
 def test_a_hold_that_turns_up_after_its_gang_finished_is_cancelled():
     place, owner = started("n1", "n2", "n3", "n4")
     place.end_pods()
