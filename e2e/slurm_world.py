@@ -14,6 +14,8 @@ from tests.slurm.contract import HOLD_NAME, JOB_NAME
 
 EXEC = os.environ["GANGBRIDGE_SLURM_EXEC"]
 SCRATCH = Path(os.environ["GANGBRIDGE_STATE"]) / "scratch"
+EPILOG_LOG = Path(os.environ["GANGBRIDGE_STATE"]) / "logs" / "slurm" / "epilog.log"
+_EPILOG_CONF = "/etc/slurm/gangbridge-epilog.conf"
 PYTHON = "/opt/venv/bin/python"
 WORKER = (EXEC, PYTHON, "-m", "bridge.slurm.worker")
 
@@ -34,6 +36,17 @@ def slurm(*command: str, user: str = "root") -> str:
 def build_binding() -> None:
     """Compile the worker's libslurm binding; at once when that is done already."""
     slurm(PYTHON, "-m", "bridge.slurm.libslurm_build")
+
+
+def configure_epilog(**settings: int) -> None:
+    """Write the settings of the epilog beside slurm.conf; without any it has its own."""
+    text = "".join(f"{name}={value}\\n" for name, value in settings.items())
+    slurm("sh", "-c", f"printf '{text}' >{_EPILOG_CONF}" if settings else f"rm -f {_EPILOG_CONF}")
+
+
+def epilog_log() -> str:
+    """Return what the epilogs of all nodes have written."""
+    return EPILOG_LOG.read_text()
 
 
 class LabWorld:

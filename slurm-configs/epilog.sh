@@ -8,7 +8,9 @@
 #
 #   exit 0   the job is not listed; or WAIT has passed and the node is drained, so that nobody is given the devices
 #   exit 1   WAIT and FENCE have passed, slurmctld has not confirmed a drain: slurmd's own "Epilog error" drains then
-#   a signal EpilogTimeout: as exit 1; slurmd stopped or the node rebooted: slurmctld has the epilog run again
+#
+# SIGTERM and the end of slurmd are as if WAIT had passed: a new slurmd remembers that the epilog of this job has begun,
+# does not run it again, and tells slurmctld that the node is free.
 #
 # Only shell builtins run for the jobs of others.
 [ -n "$SLURM_JOB_GPUS" ] || exit 0
@@ -77,14 +79,24 @@ ask() {
 
 # From half a second to five, each time half as long again, less up to a half: a gang's nodes must not all ask at once.
 pause() {
-    less=$((delay * (100 - hundredths / 2) / 100))
-    sleep "$((less / 100)).$((less / 10 % 10))"
+    rest=$((delay * (100 - hundredths / 2) / 100))
+    while [ "$rest" -gt 0 ]; do
+        sleep 0.25
+        rest=$((rest - 25))
+        if [ "$waited" -lt "$bound" ] && [ ! -d "/proc/$PPID" ]; then # slurmd has gone
+            bound=$waited
+            return
+        fi
+    done
     delay=$((delay * 3 / 2))
     [ "$delay" -le 500 ] || delay=500
 }
 
 began=$now
+waited=0
+bound=$WAIT
 delay=50
+trap 'bound=$waited' TERM
 while :; do
     ask
     look_at_the_time
@@ -93,7 +105,7 @@ while :; do
         log "free after $waited s"
         exit 0
     fi
-    if [ "$waited" -ge "$WAIT" ]; then
+    if [ "$waited" -ge "$bound" ]; then
         case $states in
         *DRAIN* | *FAIL*) # by us, or by somebody else, whose reason stands
             log "drained after $waited s"
@@ -106,7 +118,7 @@ while :; do
         fi
         if [ "$listed" = yes ]; then
             slurmctld update NodeName="$SLURMD_NODENAME" State=DRAIN \
-                Reason="gangbridge: pods of job $SLURM_JOB_ID were not proven gone within $WAIT s"
+                Reason="gangbridge: pods of job $SLURM_JOB_ID were not proven gone within $bound s"
             delay=50
         fi
     fi

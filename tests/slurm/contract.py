@@ -520,3 +520,53 @@ async def a_lost_node_can_be_drained_and_stays_down_when_resumed(world: World) -
         assert ("DOWN" in seen.states, seen.is_drained) == (True, False)
     finally:
         await world.resume(node)
+
+
+@case
+async def a_guarded_hold_keeps_its_nodes_until_it_is_not_listed(world: World) -> None:
+    here, there = world.nodes
+    guarded = await world.port.allocate(hold(world, world.nodes, 4))
+    beside = await world.port.allocate(hold(world, world.nodes, 4))
+    try:
+        await world.port.set_extra(world.nodes, f"gangbridge:{guarded}")
+        await world.port.cancel(guarded)
+        await world.port.cancel(beside)
+        await until(world, beside, ended)
+        job = await until(world, guarded, lambda job: job.completing)
+        assert (job.state, sorted(job.nodes)) == (JobState.CANCELLED, sorted(world.nodes))
+        waiting = await world.port.allocate(hold(world, [here], 8))
+        await world.port.set_extra([there], f"gangbridge:{beside}")
+        await until(world, guarded, lambda job: job.nodes == (here,))
+        view = await world.port.view()
+        assert [view.nodes[name].is_schedulable for name in world.nodes] == [False, True]
+        assert view.jobs[waiting].state is JobState.PENDING
+        await world.port.set_extra([here], "")
+        await until(world, guarded, ended)
+        await until(world, waiting, running)
+    finally:
+        await world.port.set_extra(world.nodes, "")
+
+
+@case
+async def the_guard_is_for_holds_alone(world: World) -> None:
+    job_id = await world.sbatch(pin=world.nodes[:1], gpus=1)
+    await until(world, job_id, running)
+    try:
+        await world.port.set_extra(world.nodes, f"gangbridge:{job_id}")
+        await world.port.cancel(job_id)
+        await until(world, job_id, ended)
+    finally:
+        await world.port.set_extra(world.nodes, "")
+
+
+@case
+async def an_external_hold_ends_at_once_guarded_or_not(world: World) -> None:
+    request = hold(world, [world.external], 2, partition=world.external_partition, external=True)
+    job_id = await world.port.allocate(request)
+    await until(world, job_id, running)
+    try:
+        await world.port.set_extra([world.external], f"gangbridge:{job_id}")
+        await world.port.cancel(job_id)
+        await until(world, job_id, ended)
+    finally:
+        await world.port.set_extra([world.external], "")

@@ -44,9 +44,10 @@ class FakeWorld:
         self.port.set_node(node)
 
     async def pass_time(self, seconds: float) -> None:
-        for job in self.port.jobs.values():  # the epilog of all but the first node is quick
-            for node in job.epilogs[1:]:
-                self.port.finish_epilog(job.job_id, node)
+        if self.port.epilog:  # that of all but the first node is quick
+            for job in self.port.jobs.values():
+                for node in job.epilogs[1:]:
+                    self.port.finish_epilog(job.job_id, node)
         self.port.advance(seconds)
 
 

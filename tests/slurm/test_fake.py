@@ -166,4 +166,82 @@ async def test_writes_are_recorded(slurm: FakeSlurm) -> None:
     await slurm.repin(waiting, ["n2"])
     await slurm.complete(job_id, ExitStatus())
     await slurm.cancel(waiting)
-    assert slurm.calls == [("allocate", 1), ("allocate", 2), ("repin", 2), ("complete", 1), ("cancel", 2)]
+    await slurm.set_extra(["n1", "n2"], "gangbridge:1")
+    await slurm.drain(["n1"], "gangbridge: x")
+    await slurm.resume(["n1"], "gangbridge: x")
+    assert slurm.calls == [
+        ("allocate", 1),
+        ("allocate", 2),
+        ("repin", 2),
+        ("complete", 1),
+        ("cancel", 2),
+        ("set_extra", ("n1", "n2")),
+        ("drain", ("n1",)),
+        ("resume", ("n1",)),
+    ]
+
+
+class TestTheGuard:
+    """The epilog of ``slurm-configs``, as the fake has it."""
+
+    async def ended(self, slurm: FakeSlurm, *nodes: str) -> int:
+        """Return a hold that Slurm has ended while its pods are guarded."""
+        job_id = await slurm.allocate(hold(*nodes))
+        await slurm.set_extra(nodes, f"gangbridge:{job_id}")
+        await slurm.cancel(job_id)
+        return job_id
+
+    async def test_past_the_bound_the_node_is_drained_and_let_go(self, slurm: FakeSlurm) -> None:
+        job_id = await self.ended(slurm, "n1", "n2")
+        await slurm.set_extra(["n2"], "")
+        slurm.advance(299)
+        assert (await slurm.view()).jobs[job_id].nodes == ("n1",)
+        slurm.advance(1)
+        view = await slurm.view()
+        assert not view.jobs[job_id].completing
+        assert view.nodes["n1"].states == {"IDLE", "DRAIN"}
+        assert view.nodes["n1"].reason == "gangbridge: pods of job 1 were not proven gone within 300 s"
+        assert view.nodes["n2"].is_schedulable
+
+    async def test_the_bound_counts_from_the_end(self, slurm: FakeSlurm) -> None:
+        slurm.epilog_bound = 10
+        job_id = await slurm.allocate(hold("n1"))
+        await slurm.set_extra(["n1"], f"gangbridge:{job_id}")
+        slurm.advance(600 + 9)
+        assert (await slurm.view()).jobs[job_id].completing
+        slurm.advance(1)
+        assert (await slurm.view()).nodes["n1"].is_drained
+
+    async def test_a_drain_of_somebody_else_is_left(self, slurm: FakeSlurm) -> None:
+        await self.ended(slurm, "n1")
+        slurm.set_node("n1", "DRAIN", reason="bad fan")
+        slurm.advance(300)
+        node = (await slurm.view()).nodes["n1"]
+        assert (node.states, node.reason) == ({"IDLE", "DRAIN"}, "bad fan")
+
+    async def test_a_node_that_goes_down_is_not_waited_for(self, slurm: FakeSlurm) -> None:
+        job_id = await self.ended(slurm, "n1", "n2")
+        slurm.set_node("n1", "DOWN", reason="Not responding")
+        assert (await slurm.view()).jobs[job_id].nodes == ("n2",)
+
+    async def test_a_lost_node_has_no_epilog_the_others_have(self, slurm: FakeSlurm) -> None:
+        job_id = await slurm.allocate(hold("n1", "n2"))
+        await slurm.set_extra(["n1", "n2"], f"gangbridge:{job_id}")
+        slurm.set_node("n1", "DOWN", reason="Not responding")
+        job = (await slurm.view()).jobs[job_id]
+        assert (job.state, job.nodes) == (JobState.NODE_FAIL, ("n2",))
+
+
+async def test_without_its_state_slurmctld_knows_nothing_and_gives_ids_again() -> None:
+    nodes = [FakeNode(name="n1"), FakeNode(name="ext0", external=True, partitions=frozenset({"ext"}))]
+    slurm = FakeSlurm(nodes)
+    first = await slurm.allocate(hold("n1"))
+    await slurm.set_extra(["n1"], "gangbridge:1")
+    await slurm.drain(["n1"], "gangbridge: x")
+    slurm.lose_state()
+    view = await slurm.view()
+    assert view.jobs == {}
+    assert [(node.name, node.states, node.reason, node.extra) for node in view.nodes.values()] == [
+        ("n1", {"IDLE"}, "", "")
+    ]
+    assert await slurm.allocate(hold("n1")) == first

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 EPILOG = Path(__file__).parents[2] / "slurm-configs" / "epilog.sh"
 STUB = Path(__file__).parent / "scontrol"
+COMMAND = ("/bin/sh", str(EPILOG))
 NOBODY = 65534
 PATIENCE = 60.0
 
@@ -54,7 +56,7 @@ class Node:
     def updates(self) -> list[str]:
         return [call for call in self.calls if not call.startswith("-o show node gpu0")]
 
-    def start(self, job: int = 17, **changes: str) -> subprocess.Popen[str]:
+    def start(self, job: int = 17, command: Sequence[str] = COMMAND, **changes: str) -> subprocess.Popen[str]:
         env = {
             "SLURM_JOB_ID": str(job),
             "SLURM_JOB_GPUS": "0,1",
@@ -66,9 +68,7 @@ class Node:
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         env = {name: value for name, value in (env | changes).items() if value != "unset"}
-        process = subprocess.Popen(
-            ["/bin/sh", str(EPILOG)], env=env, text=True, stderr=subprocess.PIPE, start_new_session=True
-        )
+        process = subprocess.Popen(command, env=env, text=True, stderr=subprocess.PIPE, start_new_session=True)
         self.started.append(process)
         return process
 
@@ -96,7 +96,7 @@ def node(tmp_path: Path) -> object:
     node.configure()
     yield node
     for process in node.started:
-        if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -192,7 +192,7 @@ def test_a_listed_hold_waits_until_it_is_not_listed(node: Node, extra: str) -> N
 def test_no_answer_is_not_gone(node: Node) -> None:
     node.configure(ANSWER=1)
     node.show("gangbridge:17")
-    node.set("silent", "silent", "slow")
+    node.set("silent", "cut", "slow")
     process = node.start()
     node.until(lambda: len(node.calls) >= 4)
     assert process.poll() is None
@@ -260,25 +260,26 @@ class TestPastTheBound:
         assert node.updates
 
 
-def test_a_killed_epilog_has_not_succeeded(node: Node) -> None:
+def test_a_terminated_epilog_fences_at_once(node: Node) -> None:
     node.show("gangbridge:17")
     process = node.start()
-    node.until_asked()
-    process.terminate()
-    assert process.wait(PATIENCE) == -signal.SIGTERM
-
-
-def test_an_epilog_that_runs_again_asks_again(node: Node) -> None:
-    """After a reboot, or a restart of slurmd, slurmctld has it run again."""
-    node.show("gangbridge:17")
-    first = node.start()
-    node.until_asked()
-    os.killpg(first.pid, signal.SIGKILL)
-    second = node.start()
     node.until_asked(2)
-    assert second.poll() is None
-    node.show()
-    assert second.wait(PATIENCE) == 0
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert len(node.updates) == 1
+    assert node.updates[0].startswith(UPDATE.format(job=17, wait="").removesuffix(" s"))
+
+
+def test_an_epilog_whose_slurmd_has_gone_fences_at_once(node: Node) -> None:
+    """Nobody hears its exit status any more."""
+    node.show("gangbridge:17")
+    slurmd = node.start(command=["/bin/sh", "-c", 'sh "$0" & sleep 60', str(EPILOG)])
+    node.until_asked(3)
+    assert node.updates == []
+    slurmd.kill()
+    slurmd.wait(PATIENCE)
+    node.until(lambda: "job=17 drained after" in node.log.read_text())
+    assert len(node.updates) == 1
 
 
 def test_holds_that_end_side_by_side_wait_for_themselves(node: Node) -> None:
