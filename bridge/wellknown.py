@@ -33,6 +33,8 @@ RELEASE_BRAKE = f"{GROUP}/release-brake"
 """Annotation of a Fleet: the RFC 3339 time of an admin's word that what looks lost is lost; good for ten minutes."""
 
 # Taints, gates, finalizers
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which an admin says that a node is shut down (KEP-2268); pod garbage collection believes it too."""
 TAINT = f"{GROUP}/managed"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which an admin says that a node is shut down (KEP-2268); pod garbage collection believes it too."""

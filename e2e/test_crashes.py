@@ -32,7 +32,7 @@ def test_gangs_whose_operator_is_killed_at_every_step_run_once_and_end_with_one_
             bridge.live_until(place)
             gangs.append(gang.submit(f"phoenix-{life}", pods=4, gpus=1, per_node=2, kwok="succeed"))
             bridge.wait_killed()
-            assert audit.violations(lagging=False) == [], f"after a death {place}"
+            assert audit.violations() == [], f"after a death {place}"
         bridge.live()
         for each in gangs:
             each.wait_for("Succeeded", within_s=30)
@@ -57,7 +57,7 @@ def test_deletions_whose_operator_is_killed_at_every_step_leave_nothing(bridge: 
             each.request_deletion()
             bridge.live_until(place)
             bridge.wait_killed()
-            assert audit.violations(lagging=False) == [], f"after a death {place}"
+            assert audit.violations() == [], f"after a death {place}"
         bridge.live()
         audit.assert_nothing_left()
     assert {batch.ended(job_id).state for job_id in holds} == {"CANCELLED"}

@@ -9,6 +9,7 @@ import structlog
 import typer
 
 from operators import logs
+from operators.auditcommand import audit_command
 from operators.leader import Deposed
 from operators.main import run
 from operators.options import Kubeconfig, SlurmAdapter, SlurmExec, WorkerPython
@@ -42,6 +43,9 @@ def operator(
         int,
         typer.Option(envvar="GANGBRIDGE_LEASE_DURATION_S", help="Seconds of silence after which another one leads."),
     ] = 15,
+    audit_s: Annotated[
+        float, typer.Option(envvar="GANGBRIDGE_AUDIT_S", min=0, help="Seconds between audits; 0 for none.")
+    ] = 30,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
 ) -> None:
     """Run the operator until it is told to stop."""
@@ -55,6 +59,7 @@ def operator(
         probe_port=probe_port,
         lease_namespace=lease_namespace,
         lease_duration_s=lease_duration_s,
+        audit_s=audit_s,
     )
     try:
         asyncio.run(run(settings))
@@ -64,3 +69,4 @@ def operator(
 
 
 app.command("plan")(plan)
+app.command("audit")(audit_command)

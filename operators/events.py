@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
+from auditor.violation import Violation
 from bridge import wellknown
 from bridge.errors import BridgeError
 from bridge.model.gang import Gang, GangStatus, Phase
@@ -18,6 +20,7 @@ from operators.status import timestamp
 log = structlog.get_logger()
 
 _WARNINGS = {Phase.FAILED, Phase.PENDING}
+_MESSAGE_MAX = 1024
 
 
 class Recorder:
@@ -35,37 +38,60 @@ class Recorder:
         old = gang.status
         if (old.phase, old.reason) == (status.phase, status.reason):
             return
-        task = asyncio.create_task(self._write(gang, status))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        self._record(_gang_event(gang, status))
+
+    def violation_found(self, fleet: Mapping[str, Any], violation: Violation) -> None:
+        """Record on the Fleet that an invariant is broken."""
+        self._record(_violation_event(fleet, violation))
 
     async def settled(self) -> None:
         """Return when every event so far was written or lost."""
         await asyncio.gather(*self._writing)
 
-    async def _write(self, gang: Gang, status: GangStatus) -> None:
+    def _record(self, event: dict[str, Any]) -> None:
+        task = asyncio.create_task(self._write(event))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write(self, event: dict[str, Any]) -> None:
         try:
-            await self._client.create(EVENTS, _event(gang, status))
+            await self._client.create(EVENTS, event)
         except BridgeError as error:
-            log.debug("event_lost", gang=f"{gang.namespace}/{gang.name}", error=str(error))
+            log.debug("event_lost", event_name=event["metadata"]["name"], error=str(error))
 
 
-def _event(gang: Gang, status: GangStatus) -> dict[str, Any]:
+def _gang_event(gang: Gang, status: GangStatus) -> dict[str, Any]:
+    return _event(
+        {"kind": "GangJob", "namespace": gang.namespace, "name": gang.name, "uid": gang.uid},
+        namespace=gang.namespace,
+        type_="Warning" if status.phase in _WARNINGS else "Normal",
+        reason=status.reason or str(status.phase),
+        message=status.message or str(status.phase),
+    )
+
+
+def _violation_event(fleet: Mapping[str, Any], violation: Violation) -> dict[str, Any]:
+    meta = fleet["metadata"]
+    return _event(
+        {"kind": "Fleet", "name": meta["name"], "uid": meta["uid"]},
+        # Where kubectl describe looks for events of objects without a namespace.
+        namespace="default",
+        type_="Warning",
+        reason="InvariantBroken",
+        message=f"{violation.invariant} {violation.sentence}"[:_MESSAGE_MAX],
+    )
+
+
+def _event(about: dict[str, str], *, namespace: str, type_: str, reason: str, message: str) -> dict[str, Any]:
     now = time.time()
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{gang.name[:200]}.{time.time_ns():x}", "namespace": gang.namespace},
-        "involvedObject": {
-            "apiVersion": wellknown.API_VERSION,
-            "kind": "GangJob",
-            "namespace": gang.namespace,
-            "name": gang.name,
-            "uid": gang.uid,
-        },
-        "type": "Warning" if status.phase in _WARNINGS else "Normal",
-        "reason": status.reason or str(status.phase),
-        "message": status.message or str(status.phase),
+        "metadata": {"name": f"{about['name'][:200]}.{time.time_ns():x}", "namespace": namespace},
+        "involvedObject": {"apiVersion": wellknown.API_VERSION, **about},
+        "type": type_,
+        "reason": reason,
+        "message": message,
         "source": {"component": wellknown.FIELD_MANAGER},
         "reportingComponent": wellknown.FIELD_MANAGER,
         "firstTimestamp": timestamp(int(now)),

@@ -17,6 +17,7 @@ from bridge.model.fleet import FleetSpec
 from bridge.model.gang import Gang, GangStatus
 from operators import failpoints
 from operators.apply import Applier
+from operators.audit import Auditing
 from operators.events import Recorder
 from operators.kube.client import KubeClient
 from operators.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
@@ -57,6 +58,7 @@ class Loop:
         poller: SlurmPoller,
         applier: Applier,
         leadership: Leadership,
+        auditing: Auditing | None = None,
     ) -> None:
         self.beat = Beat(at=time.monotonic())
         self._client = client
@@ -64,6 +66,7 @@ class Loop:
         self._poller = poller
         self._applier = applier
         self._leadership = leadership
+        self._auditing = auditing
         self.events = Recorder(client)
         self._wake = asyncio.Event()
         self._held_back: dict[str, float] = {}
@@ -198,6 +201,7 @@ class Loop:
             self._poller.info,
             self._poller.error,
             brake=decided.brake,
+            audited=self._auditing.last if self._auditing else None,
             previous=self._fleet_conditions,
             now=int(time.time()),
             leader=self._leadership.term,
@@ -217,6 +221,15 @@ class Loop:
             return
         self._observer.observe(FLEETS, stored)
         self._fleet_published, self._fleet_facts = time.monotonic(), facts
+        self._record_violations(fleet)
+
+    def _record_violations(self, fleet: FleetSpec) -> None:
+        """Write an event for each violation that was not there before."""
+        raw = self._observer.raw(FLEETS, "", fleet.name)
+        if self._auditing is None or raw is None:
+            return
+        for violation in self._auditing.fresh():
+            self.events.violation_found(raw, violation)
 
     def _hold_back(self, uid: str, seconds: int) -> None:
         self._held_back[uid] = time.monotonic() + seconds

@@ -13,8 +13,10 @@ import kopf
 import structlog
 from prometheus_client import CollectorRegistry
 
+from auditor.audit import read_servers
 from bridge.slurm.port import SlurmPort
 from operators.apply import Applier
+from operators.audit import Auditing
 from operators.handlers.kinds import build_registry, build_settings
 from operators.kube.client import Guard, KubeClient
 from operators.kube.resources import FLEETS, GANGJOBS, GANGQUEUES
@@ -75,7 +77,13 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort, leadersh
 
     observer = Observer(client, wake)
     poller = SlurmPoller(port, settings.poll_s, wake)
-    loop = Loop(client, observer, poller, Applier(client, port, observer), leadership)
+    auditing = Auditing(
+        lambda: read_servers(settings.kubeconfig, settings.slurm_prefix),
+        settings.audit_s,
+        client.traffic.registry,
+        leads=lambda: leadership.leads,
+    )
+    loop = Loop(client, observer, poller, Applier(client, port, observer), leadership, auditing)
     wakers.append(loop.wake)
     leadership.on_taken = loop.wake
     kopf_ready, kopf_stop, synced = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -99,6 +107,7 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort, leadersh
         asyncio.create_task(observe(), name="observer"),
         asyncio.create_task(poller.run(), name="slurm"),
         asyncio.create_task(loop.run(), name="loop"),
+        asyncio.create_task(auditing.run(), name="audit"),
     ]
     announcing = asyncio.create_task(_announce(observer, synced, time.monotonic()))
     try:

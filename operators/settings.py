@@ -33,6 +33,8 @@ class Settings:
     probe_port: int = Field(default=8080, ge=0)
     lease_namespace: str = "gangbridge-system"
     lease_duration_s: int = Field(default=15, ge=1)
+    audit_s: float = Field(default=30.0, ge=0)
+    """Seconds between two audits; 0 for none."""
 
     @property
     def slurm_prefix(self) -> list[str]:

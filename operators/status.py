@@ -8,21 +8,24 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from auditor.report import headline
 from bridge import wellknown
 from bridge.accounting.devicemap import tracked_types
 from bridge.lifecycle.actions import Decision
 from bridge.lifecycle.brake import Brake
 from bridge.lifecycle.fleetview import FleetView
-from bridge.lifecycle.violations import violations
 from bridge.model.gang import Condition, Gang, GangStatus, HoldStatus, Phase
 from bridge.model.hostlist import fold
 from bridge.model.slurm import SlurmInfo, SlurmJob
+from operators.audited import Audited
 from operators.lease import Term
 
 Object = dict[str, Any]
 
 MAX_CLOSED = 64
 """Most entries that the Fleet lists of nodes out of service; with more, what admins wrote about each is left out."""
+MAX_DETAILS = 10
+"""Violations that are spelled out on the Fleet; ``gangbridge audit`` prints all of them."""
 
 
 def timestamp(seconds: int | None) -> str | None:
@@ -121,24 +124,22 @@ def fleet_status(
     error: str,
     *,
     brake: Brake | None = None,
+    audited: Audited | None = None,
     previous: Sequence[Object],
     now: int,
     leader: Term | None = None,
 ) -> Object:
     """Return the dashboard of the Fleet. While slurmctld is silent the last numbers stay and a condition says so.
 
+    ``audited`` is the last word of the auditor, None before the first.
     ``previous`` are the conditions that were published last; ``now`` is in seconds since the epoch.
     """
     phases = Counter(str((decision.status or decision.gang.status).phase) for decision in decisions)
+    conditions = [_reachable(view is not None, info, error)]
+    conditions += [_topology(view), _braked(brake)] if view else []
+    conditions += [_clean(audited)] if audited else []
     status: Object = {
-        "conditions": _stamped(
-            [
-                _reachable(view is not None, info, error),
-                *([_topology(view), _braked(brake)] if view else []),
-            ],
-            previous,
-            now,
-        ),
+        "conditions": _stamped(conditions, previous, now),
         "gangs": {
             "summary": ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(phases.items())) or "none",
             # All of them: a merge patch keeps what it does not name, so a phase that nobody is in any more would stay.
@@ -148,6 +149,12 @@ def fleet_status(
     if leader is not None:
         since = timestamp(int(leader.since))
         status["leader"] = {"identity": leader.identity, "epoch": leader.epoch, "since": since}
+    if audited is not None and audited.report is not None:
+        found = audited.report.violations
+        status |= {
+            "violations": len(found),
+            "violationDetails": [f"{each.invariant} {each.sentence}"[:1024] for each in found[:MAX_DETAILS]],
+        }
     if view is None:
         return status
     if info is not None:
@@ -158,7 +165,6 @@ def fleet_status(
         "gpus": _gpus(view),
         "closed": _closed(view),
         "lastSyncTime": timestamp(now),
-        "violations": len(violations(view)),
     }
 
 
@@ -191,6 +197,18 @@ def _braked(brake: Brake | None) -> Object:
         "status": "True" if brake else "False",
         "reason": "TooMuchLost" if brake else "NothingLost",
         "message": f"{brake.message}; if they are gone indeed: {release}" if brake else "",
+    }
+
+
+def _clean(audited: Audited) -> Object:
+    report = audited.report
+    if audited.error or report is None:
+        return {"type": "Clean", "status": "Unknown", "reason": "NotRead", "message": audited.error[:1024]}
+    return {
+        "type": "Clean",
+        "status": "True" if report.is_clean else "False",
+        "reason": "NoViolations" if report.is_clean else "Violations",
+        "message": headline(report),
     }
 
 

@@ -1,21 +1,18 @@
-"""The auditor of the scenarios: invariants from the raw answers of both servers, with no code of the product.
-
-Claims are read before and after Slurm is; only those that did not change in between are judged, so that what is found
-was true at one moment and is no artefact of reading two servers one after the other.
-"""
+"""What the scenarios ask the auditor, and what they look up themselves: who has which device, and what is left."""
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
+import os
+import shlex
 from dataclasses import dataclass
 
+from auditor.audit import audit, read_servers
+from auditor.report import Report
 from e2e.scenario import batch
-from e2e.scenario.commands import MIRRORS, NAMESPACE, Object, listed
+from e2e.scenario.commands import MIRRORS, NAMESPACE, STATE, Object, listed
 from e2e.scenario.eventually import eventually
 
 DRIVER = "gpu.gangbridge.dev"
-MIRROR_LAG_S = 5
 
 Device = tuple[str, int]
 """Slurm node and GRES index."""
@@ -33,20 +30,23 @@ class Ownership:
         meta = self.claim["metadata"]
         return f"{meta['namespace']}/{meta['name']}"
 
-    @property
-    def is_mirror(self) -> bool:
-        return self.claim["metadata"]["namespace"] == MIRRORS
 
-    def belongs_to(self, job: Object) -> bool:
-        labels = self.claim["metadata"].get("labels", {})
-        if self.is_mirror:
-            return labels.get("gangbridge.dev/job-id") == str(job["job_id"])
-        try:
-            marker = json.loads(job["admin_comment"] or job["comment"])
-            key = marker["uid"], str(marker["attempt"])
-        except (ValueError, KeyError, TypeError):
-            return False
-        return key == (labels.get("gangbridge.dev/gang-uid"), labels.get("gangbridge.dev/attempt"))
+def report() -> Report:
+    """Return what ``gangbridge audit`` finds."""
+    kubeconfig = str(STATE / "kubeconfig" / "admin.kubeconfig")
+    prefix = shlex.split(os.environ["GANGBRIDGE_SLURM_EXEC"])
+    return audit(lambda: read_servers(kubeconfig, prefix))
+
+
+def violations() -> list[str]:
+    """Return the broken invariants."""
+    return [f"{each.invariant} {each.sentence}: {each.slurm}; {each.kubernetes}" for each in report().violations]
+
+
+def assert_sound() -> None:
+    """Assert that no invariant is broken, or only for the moment between two readings."""
+    found = violations()
+    assert found == [], found[:20]
 
 
 def claimed() -> list[Ownership]:
@@ -62,63 +62,6 @@ def devices_of(claim: Object) -> list[Ownership]:
         for result in results
         if result["driver"] == DRIVER
     ]
-
-
-def held() -> dict[Device, list[Object]]:
-    """Return the running jobs that hold each device."""
-    holders: dict[Device, list[Object]] = defaultdict(list)
-    for record in batch.live_jobs():
-        for node, numbers in batch.indices(record).items():
-            for number in numbers:
-                holders[node, number].append(record)
-    return holders
-
-
-def violations(*, lagging: bool) -> list[str]:
-    """Return the broken invariants: those that must never be, or with ``lagging`` those that may be for a moment."""
-    before = {item.claim["metadata"]["uid"]: item.claim["metadata"]["resourceVersion"] for item in claimed()}
-    holders = held()
-    steady = [
-        item
-        for item in claimed()
-        if before.get(item.claim["metadata"]["uid"]) == item.claim["metadata"]["resourceVersion"]
-    ]
-    problems: list[str] = []
-    owners: dict[Device, list[Ownership]] = defaultdict(list)
-    for item in steady:
-        owners[item.device].append(item)
-    if not lagging:
-        problems += [
-            f"{device} is in {len(items)} claims: {[item.name for item in items]}"
-            for device, items in owners.items()
-            if len(items) > 1
-        ]
-        problems += [
-            f"{device} is held by jobs {[job['job_id'] for job in jobs]}"
-            for device, jobs in holders.items()
-            if len(jobs) > 1
-        ]
-    for item in steady:
-        if item.is_mirror is not lagging:
-            continue
-        jobs = holders.get(item.device, [])
-        if not any(item.belongs_to(job) for job in jobs):
-            problems.append(f"{item.device} is in claim {item.name}, but held by {[job['job_id'] for job in jobs]}")
-    return problems
-
-
-def assert_sound() -> None:
-    """Assert that no device has two owners and that every allocated claim has the job that owns its devices."""
-    if not batch.live_jobs() and not claimed():
-        return
-    assert violations(lagging=False) == []
-
-    def caught_up() -> bool:
-        late = violations(lagging=True)
-        assert late == [], late
-        return True
-
-    eventually(caught_up, "the mirrors' claims are those of running jobs", within_s=MIRROR_LAG_S)
 
 
 def leftovers() -> list[str]:
