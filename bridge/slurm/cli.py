@@ -16,7 +16,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,7 +165,8 @@ class CliPort:
     async def _look_up(self, nodes: Sequence[str]) -> dict[str, NodeRecord]:
         """Return the records of these nodes."""
         answer = await self._read("scontrol", "show", "nodes", "--all", "--json")
-        known = {node["name"]: node_record(node) for node in json.loads(answer)["nodes"]}
+        with _unreadable_is_unavailable():
+            known = {node["name"]: node_record(node) for node in json.loads(answer)["nodes"]}
         check_known(nodes, known)
         return {name: known[name] for name in nodes}
 
@@ -231,11 +232,17 @@ class CliPort:
 
 
 def _view(jobs: bytes, nodes: bytes) -> SlurmView:
-    try:
+    with _unreadable_is_unavailable():
         answer, node_list = json.loads(jobs), json.loads(nodes)["nodes"]
         records = [job_record(job) for job in answer["jobs"]]
         members = partition_members(node_list)
         return view_of(records, [node_record(node) for node in node_list], members, taken_at(answer))
+
+
+@contextlib.contextmanager
+def _unreadable_is_unavailable() -> Iterator[None]:
+    try:
+        yield
     except (ValueError, KeyError, TypeError, ParseError) as error:
         raise SlurmUnavailable(f"the JSON of squeue or scontrol is unreadable: {error!r}") from error
 

@@ -56,9 +56,11 @@ def topology(scenario: str, entity: str) -> None:
             leave(0, output=(TOPOLOGIES / "show-fabric.txt").read_text())
 
 
-def show(arguments: list[str]) -> None:
+def show(scenario: str, arguments: list[str]) -> None:
     match arguments:
         case ["nodes", *_]:
+            if scenario == "odd":
+                leave(0, output="{}")
             leave(0, output=(DATA / "scontrol_node.json").read_text())
         case ["config"]:
             leave(0, output=(DATA / "scontrol_config.txt").read_text())
@@ -70,7 +72,9 @@ def scontrol(scenario: str, verb: str, *arguments: str) -> None:
     if verb == "show" and arguments[0].startswith("topo"):
         topology(scenario, arguments[0])
     elif verb == "show":
-        show(list(arguments))
+        show(scenario, list(arguments))
+    elif "no-such-node" in arguments[0]:
+        leave(1, "slurm_update error: Invalid node name specified")
     elif scenario == "finished":
         leave(1, output="Job has already finished for job 6\n")
 

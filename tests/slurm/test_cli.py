@@ -59,6 +59,34 @@ async def test_a_view_is_read() -> None:
     view = await port("well").view()
     assert len(view.jobs) == 14
     assert view.nodes["n1"].partitions == {"main"}
+    assert view.taken_at == 1796056999  # last_update of the jobs
+
+
+async def test_node_writes_are_one_command_each(log: Log) -> None:
+    cli = port("well")
+    await cli.set_extra(["n2", "n1"], "gangbridge:6")
+    await cli.set_extra(["n2"], "")
+    await cli.drain(["n1", "n3"], "gangbridge: x")  # n3 is drained: "k8s: cordon test"
+    await cli.resume(["n1", "n3"], "k8s: cordon test")
+    await cli.resume(["n1", "n3"], "gangbridge: x")
+    assert [line for line in log() if line.startswith("scontrol update")] == [
+        "scontrol update NodeName=n[1-2] Extra=gangbridge:6",
+        "scontrol update NodeName=n2 Extra=",
+        "scontrol update NodeName=n1 State=DRAIN Reason=gangbridge: x",
+        "scontrol update NodeName=n3 State=UNDRAIN",
+    ]
+
+
+async def test_nodes_that_slurmctld_does_not_know_are_named() -> None:
+    for call in (port("well").set_extra(["n1", "no-such-node"], "x"), port("well").drain(["n1", "no-such-node"], "x")):
+        with pytest.raises(SlurmRejected, match=r"Invalid node name specified: no-such-node$"):
+            await call
+
+
+async def test_nodes_that_cannot_be_read_are_not_written(log: Log) -> None:
+    with pytest.raises(SlurmUnavailable, match="unreadable"):
+        await port("odd").drain(["n1"], "gangbridge: x")
+    assert not any(line.startswith("scontrol update") for line in log())
 
 
 async def test_a_hold_that_runs_at_once(log: Log) -> None:

@@ -68,6 +68,9 @@ async def test_writes_are_sent(ports: Ports) -> None:
     await port.repin(3, ["n2", "n1"])
     await port.complete(3, ExitStatus(code=3))
     await port.cancel(3)
+    await port.set_extra(["n2", "n1"], "gangbridge:3")
+    await port.drain(["n1"], "gangbridge: x")
+    await port.resume(["n1"], "gangbridge: x")
 
 
 async def test_a_refusal_carries_slurms_words_and_number(ports: Ports) -> None:

@@ -71,6 +71,10 @@ def test_nodes(view: SlurmView) -> None:
     assert n4.gres == (Gres(name="gpu", count=8),)
 
 
+def test_where_jobs_work(view: SlurmView) -> None:
+    assert {job.work_dir for job in view.jobs.values()} == {"/tmp"}  # noqa: S108
+
+
 def test_a_pending_job(view: SlurmView) -> None:
     job = view.jobs[named(view)["held"]]
     assert (job.state, job.nodes, job.gres, job.gres_requested) == (JobState.PENDING, (), {}, "gres/gpu:h100:2")
@@ -138,6 +142,10 @@ class TestRecords:
     def test_the_first_way_to_ask_for_gres_is_shown(self) -> None:
         asked = self.record(tres_per_node="cpu=2", tres_per_job="gres/gpu:4", tres_per_task="gres/gpu=1")
         assert job_of(asked).gres_requested == "gres/gpu:4"
+
+    def test_a_node_and_a_job_have_the_texts_that_the_epilog_looks_at(self) -> None:
+        assert node_of({"name": "x", "state": ["IDLE"], "extra": "gangbridge:7"}, []).extra == "gangbridge:7"
+        assert job_of(self.record(work_dir="/")).work_dir == "/"
 
     def test_an_unknown_state_is_no_state(self) -> None:
         with pytest.raises(ParseError, match="unknown job state"):

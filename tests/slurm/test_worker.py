@@ -58,10 +58,26 @@ class Libslurm:
     def allocate(self, request: object) -> int:
         return 42
 
-    def load_jobs(self) -> list[object]:
-        return []
+    def __init__(self) -> None:
+        self.updates: list[object] = []
+        self.refuse: SlurmRejected | None = None
 
-    load_nodes = load_jobs
+    def load_jobs(self) -> tuple[float, list[object]]:
+        return 5.0, []
+
+    def load_nodes(self) -> list[dict[str, object]]:
+        return [
+            {"name": "free", "state": ["IDLE"]},
+            {"name": "ours", "state": ["IDLE", "DRAIN"], "reason": "gangbridge: x"},
+            {"name": "theirs", "state": ["IDLE", "DRAIN"], "reason": "bad fan"},
+            {"name": "lost", "state": ["DOWN"], "reason": "Not responding"},
+            {"name": "broken", "state": ["DOWN"], "reason": "bad fan"},
+        ]
+
+    def update_nodes(self, names: list[str], **changes: object) -> None:
+        if self.refuse:
+            raise self.refuse
+        self.updates.append((names, changes))
 
 
 @pytest.fixture
@@ -87,6 +103,35 @@ def test_a_refusal_for_want_of_rights_says_what_to_grant(pyslurm: Pyslurm) -> No
     pyslurm.refuse = RPCError(2002, "Access/permission denied")
     with pytest.raises(SlurmRejected, match="adminlevel=admin"):
         worker.Worker().repin({"job_id": 1, "nodes": "n1"})
+
+
+def test_a_view_has_the_time_of_slurmctld(pyslurm: Pyslurm) -> None:
+    assert worker.Worker().view({})["taken_at"] == 5.0
+
+
+def test_nobody_elses_word_is_changed(pyslurm: Pyslurm) -> None:
+    found = worker.Worker()
+    nodes = ["free", "ours", "theirs", "lost", "broken"]
+    found.drain({"nodes": nodes, "reason": "gangbridge: y"})
+    found.resume({"nodes": nodes, "reason": "gangbridge: y"})
+    found.resume({"nodes": nodes, "reason": "gangbridge: x"})
+    assert found._libslurm.updates == [
+        (["free", "lost"], {"drain": True, "reason": "gangbridge: y"}),
+        ([], {"drain": False}),
+        (["ours"], {"drain": False}),
+    ]
+
+
+def test_a_refused_text_names_the_nodes_that_are_unknown(pyslurm: Pyslurm) -> None:
+    found = worker.Worker()
+    found.set_extra({"nodes": ["free"], "extra": "gangbridge:1"})
+    assert found._libslurm.updates == [(["free"], {"extra": "gangbridge:1"})]
+    found._libslurm.refuse = SlurmRejected("Invalid node name specified", 2018)
+    with pytest.raises(SlurmRejected, match=r"specified: nowhere$"):
+        found.set_extra({"nodes": ["free", "nowhere"], "extra": ""})
+    found._libslurm.refuse = SlurmRejected("Access/permission denied", 2002)
+    with pytest.raises(SlurmRejected, match="denied"):
+        found.set_extra({"nodes": ["free"], "extra": ""})
 
 
 def test_the_owner_of_the_token_is_who_submits(pyslurm: Pyslurm, monkeypatch: pytest.MonkeyPatch) -> None:
