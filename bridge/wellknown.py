@@ -13,7 +13,9 @@ FIELD_MANAGER = "gangbridge"
 
 # Labels
 SLURM_NODE = f"{GROUP}/slurm-node"
-"""On a Kubernetes node: its Slurm NodeName. A node with this label is managed."""
+"""On a Kubernetes node: its Slurm NodeName. A node with this label is managed.
+
+On pods and claims of gangs: where they are, also when the Node object is gone."""
 GANG = f"{GROUP}/gang"
 GANG_UID = f"{GROUP}/gang-uid"
 ATTEMPT = f"{GROUP}/attempt"

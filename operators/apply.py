@@ -178,7 +178,8 @@ class Applier:
                 raise Invalid(422, "Invalid", problem) from None
         self._observer.observe(resource, stored)
 
-    async def _delete(self, resource: Resource, namespace: str, name: str, uid: str) -> None:
+    async def _delete(self, resource: Resource, namespace: str, name: str, uid: str) -> Object | None:
+        """Delete exactly this object; return it when a finalizer or a grace period keeps it."""
         known = {"metadata": {"namespace": namespace, "name": name, "uid": uid}}
         try:
             stays = await self._client.delete(resource, name, namespace=namespace, uid=uid)
@@ -188,6 +189,7 @@ class Applier:
             self._observer.forget(resource, known)
         else:
             self._observer.observe(resource, stays)
+        return stays
 
     async def _add_finalizer(self, gang: Gang) -> None:
         """Raise ``NotFound`` for a gang that went meanwhile: nothing may be submitted for it."""
@@ -267,26 +269,28 @@ class Applier:
             self._observer.observe(PODS, stored)
 
     async def _free(self, action: act.FreeClaim) -> None:
-        """Drop the finalizers, then the object: the device is free with the second write, and not before."""
+        """Delete the claim, then drop the finalizers that keep it: its devices are free with the last write."""
         view = action.claim
         raw = self._observer.raw(RESOURCECLAIMS, view.namespace, view.name)
         if raw is None or raw["metadata"]["uid"] != view.uid:
             return
-        if raw["metadata"].get("finalizers"):
-            try:
-                raw = await self._client.replace(RESOURCECLAIMS, unprotected(raw))
-            except NotFound:
-                self._observer.forget(RESOURCECLAIMS, raw)
+        if "deletionTimestamp" not in raw["metadata"]:
+            stays = await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
+            if stays is None:
                 return
-            if "deletionTimestamp" in raw["metadata"] and not raw["metadata"].get("finalizers"):
-                self._observer.forget(RESOURCECLAIMS, raw)
-                return
-            self._observer.observe(RESOURCECLAIMS, raw)
-        if raw["metadata"].get("finalizers") and raw.get("status"):
-            # Somebody else's finalizer will keep the object; it is not to keep the devices.
-            raw = await self._client.replace_status(RESOURCECLAIMS, released(raw))
-            self._observer.observe(RESOURCECLAIMS, raw)
-        await self._delete(RESOURCECLAIMS, view.namespace, view.name, view.uid)
+            raw = stays
+        try:
+            raw = await self._client.replace(RESOURCECLAIMS, unprotected(raw))
+        except NotFound:
+            self._observer.forget(RESOURCECLAIMS, raw)
+            return
+        if not raw["metadata"].get("finalizers"):
+            self._observer.forget(RESOURCECLAIMS, raw)
+            return
+        self._observer.observe(RESOURCECLAIMS, raw)
+        if raw.get("status"):
+            # Somebody else's finalizer keeps the object; it is not to keep the devices.
+            self._observer.observe(RESOURCECLAIMS, await self._client.replace_status(RESOURCECLAIMS, released(raw)))
 
     async def _write_mirror(self, action: act.WriteMirror) -> None:
         name, where = mirror_name(action.job), wellknown.MIRROR_NAMESPACE

@@ -290,6 +290,7 @@ def read_pod(obj: Object) -> PodView | None:
         attempt=_number(labels, wellknown.ATTEMPT),
         rank=_number(labels, wellknown.RANK),
         node=_pinned_node(spec),
+        slurm_node=labels.get(wellknown.SLURM_NODE, ""),
         phase=PodPhase(status.get("phase", PodPhase.PENDING)),
         gated=any(gate["name"] == wellknown.GATE for gate in spec.get("schedulingGates", ())),
         deleting="deletionTimestamp" in meta,
@@ -335,6 +336,7 @@ def read_claim(obj: Object) -> ClaimView:
             if not result.get("adminAccess")
         ),
         node=_named_node(allocation.get("nodeSelector")),
+        slurm_node=labels.get(wellknown.SLURM_NODE, ""),
         reserved_for=tuple(consumer["uid"] for consumer in status.get("reservedFor", ())),
         deleting="deletionTimestamp" in meta,
         gang_uid=labels.get(wellknown.GANG_UID, ""),

@@ -157,6 +157,7 @@ def pod(owner: Gang, rank: int = 0, *, on: str = "n1", phase: PodPhase = PodPhas
         "attempt": owner.status.attempt,
         "rank": rank,
         "node": on,
+        "slurm_node": changes.get("node", on),
         "phase": phase,
         "gated": False,
         "stopped": phase in {PodPhase.SUCCEEDED, PodPhase.FAILED},
@@ -177,7 +178,7 @@ def claim(owner: Gang, rank: int = 0, **changes: Any) -> ClaimView:
         "rank": rank,
     }
     if "on" in changes:
-        values["node"] = changes["on"][0]
+        values["node"] = values["slurm_node"] = changes["on"][0]
         values["devices"] = devices(*changes.pop("on"))
         values["reserved_for"] = (f"uid-{pod_name(owner, rank)}",)
     return ClaimView(**values | changes)

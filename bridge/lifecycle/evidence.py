@@ -59,40 +59,39 @@ def read_evidence(snapshot: Snapshot) -> Evidence:
 class Remains:
     """Slurm nodes on which an attempt still has something.
 
-    ``bound`` have a pod that may run or an allocated claim; on the ``unproven`` ones a container may be running; of
-    those, nobody will ever tell about the ``quarantined`` ones as things are.
+    ``bound`` have a pod that may run, or an allocated claim, as the ``claimed`` ones do; on the ``unproven`` ones a
+    container may be running; of those, nobody will ever tell about the ``quarantined`` ones as things are.
     """
 
     bound: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
     unproven: set[str] = field(default_factory=set)
     quarantined: set[str] = field(default_factory=set)
 
 
 def find_remains(snapshot: Snapshot, evidence: Evidence) -> Mapping[GangKey, Remains]:
-    """Return what is left of every attempt that has anything left. O(pods + claims)."""
-    slurm_names = {node.name: node.slurm_node for node in snapshot.nodes}
+    """Return what is left of every attempt that has anything left, also on nodes that are no longer in Kubernetes."""
     found: dict[GangKey, Remains] = {}
     pods = by_member(snapshot.pods)
     for (uid, attempt, _), pod in pods.items():
-        node = slurm_names.get(pod.node)
-        if node is None or evidence.is_stopped(pod):
+        if evidence.is_stopped(pod):
             continue
         remains = found.setdefault(GangKey(uid=uid, attempt=attempt), Remains())
-        remains.bound.add(node)
+        remains.bound.add(pod.slurm_node)
         if not pod.gated:
-            remains.unproven.add(node)
+            remains.unproven.add(pod.slurm_node)
             if not evidence.is_awaited(pod):
-                remains.quarantined.add(node)
+                remains.quarantined.add(pod.slurm_node)
     for claim in snapshot.claims:
-        node = slurm_names.get(claim.node)
-        if not claim.gang_uid or not claim.is_allocated or node is None:
+        if not claim.gang_uid or not claim.is_allocated:
             continue
         remains = found.setdefault(GangKey(uid=claim.gang_uid, attempt=claim.attempt), Remains())
-        remains.bound.add(node)
+        remains.bound.add(claim.slurm_node)
+        remains.claimed.add(claim.slurm_node)
         namesake = pods.get((claim.gang_uid, claim.attempt, claim.rank))
         if not is_consumer(namesake, claim) and not evidence.frees(claim, namesake):
-            remains.unproven.add(node)
-            remains.quarantined.add(node)
+            remains.unproven.add(claim.slurm_node)
+            remains.quarantined.add(claim.slurm_node)
     return found
 
 

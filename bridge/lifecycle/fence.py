@@ -33,13 +33,16 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
     for key in sorted(remains):
         left, observed = remains[key], known.get(key)
         is_ending = observed is None or observed.is_ending
-        for name in sorted(left.unproven):
+        for name in sorted(left.unproven | left.claimed):
+            node = snapshot.slurm.nodes.get(name)
+            # Where no epilog runs, Slurm may give a device away that is proven unused and still in its claim.
+            if node is None or (name not in left.unproven and not node.is_external):
+                continue
             is_covered = any(name in job.nodes for job in covering.get(key, ()))
             if is_covered and not (is_ending and name in left.quarantined):
                 continue
             fenced.add(name)
-            node = snapshot.slurm.nodes.get(name)
-            if node is not None and not node.is_drained:
+            if not node.is_drained:
                 drains.setdefault(_reason(key, observed), set()).add(name)
     managed = {node.slurm_node for node in snapshot.nodes}
     resumes: dict[str, set[str]] = {}

@@ -72,8 +72,7 @@ _CLOSED = {
 class FleetView:
     """``nodes`` by Slurm name, the ledger of the moment, and the jobs that slurmctld showed.
 
-    ``slurm_names`` gives the Slurm name for a Kubernetes name; ``unmatched`` are Slurm names on labels of Kubernetes
-    nodes that slurmctld does not know.
+    ``unmatched`` are the Slurm names on labels of Kubernetes nodes that slurmctld does not know.
     """
 
     fleet: FleetSpec
@@ -85,7 +84,6 @@ class FleetView:
     cluster: str = ""
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
-    slurm_names: Mapping[str, str] = field(default_factory=dict)
     unmatched: tuple[str, ...] = ()
 
     def timeline(self, partition: str) -> Timeline:
@@ -125,7 +123,6 @@ def join(snapshot: Snapshot) -> FleetView | None:
         fleet=snapshot.fleet,
         slurm=snapshot.slurm,
         nodes=nodes,
-        slurm_names={node.kube.name: name for name, node in nodes.items()},
         ledger=ledger,
         topology=topology,
         now=snapshot.now,

@@ -65,7 +65,7 @@ def guards(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
                 if job.job_id in current or (name in left.bound and not is_fenced):
                     wanted.setdefault(name, set()).add(job.job_id)
     texts: dict[str, list[str]] = {}
-    for name in sorted({node.slurm_node for node in snapshot.nodes}):
+    for name in sorted({node.slurm_node for node in snapshot.nodes} | wanted.keys()):
         node = snapshot.slurm.nodes.get(name)
         if node is None or node.is_external or is_foreign(node):
             continue

@@ -29,10 +29,10 @@ class Observed:
     @property
     def is_committed(self) -> bool:
         """True once any pod of the attempt was handed to kube-scheduler, also when that pod is no longer there."""
+        if self.gang.status.is_true(ConditionType.RUNNING) or any(not pod.gated for pod in self.pods):
+            return True
         pods = {pod.uid for pod in self.pods}
-        return any(not pod.gated for pod in self.pods) or any(
-            claim.is_allocated and pods.isdisjoint(claim.reserved_for) for claim in self.claims
-        )
+        return any(claim.is_allocated and pods.isdisjoint(claim.reserved_for) for claim in self.claims)
 
     @property
     def is_ending(self) -> bool:

@@ -80,9 +80,9 @@ def _from_hold(observed: Observed) -> Outcome | None:
     attempt = observed.gang.status.attempt
     hold, known = observed.hold, observed.gang.status.hold
     if hold is None:
-        if known is None:
+        if known is None and not _has_run(observed):
             return None
-        message = f"Slurm no longer knows job {known.job_id}"
+        message = f"Slurm no longer knows job {known.job_id if known else 'of this attempt'}"
         return Outcome(attempt=attempt, result=Result.HOLD_LOST, exit_code=1, message=message)
     if hold.state is JobState.PENDING and _has_run(observed):
         message = f"job {hold.job_id} lost its nodes and waits again"
@@ -113,4 +113,14 @@ def _has_run(observed: Observed) -> bool:
 
 
 def _result(hold: SlurmJob) -> Result:
-    return _BY_STATE.get(hold.state, Result.CANCELLED)
+    return Result.HOLD_LOST if _is_stillborn(hold) else _BY_STATE.get(hold.state, Result.CANCELLED)
+
+
+def _is_stillborn(hold: SlurmJob) -> bool:
+    """Return whether slurmctld itself cancelled the job because it could not tell its submitter of it.
+
+    The submitter died before it could seal the job, which was cancelled as it was made. Nobody ordered that.
+    """
+    if hold.is_sealed or hold.state is not JobState.CANCELLED:
+        return False
+    return hold.end_time is not None and hold.submit_time is not None and hold.end_time - hold.submit_time <= 1

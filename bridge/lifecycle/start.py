@@ -123,7 +123,7 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     if not status.is_true(ConditionType.ALLOCATED):
         status = set_condition(status, ConditionType.ALLOCATED, True, "HoldRunning", text, now=view.now)
     if observed.is_committed:
-        if (what := _uncovered(observed, hold, view)) is not None:
+        if (what := _uncovered(observed, hold)) is not None:
             return _undo(gang, what, view)
         return _go_on(observed, hold, status, view)
     if hold.work_dir not in {"", WORK_DIR}:
@@ -154,12 +154,11 @@ def _undo(gang: Gang, what: str, view: FleetView) -> Decision:
     return end.begin(gang, outcome, view.now)
 
 
-def _uncovered(observed: Observed, hold: SlurmJob, view: FleetView) -> str | None:
+def _uncovered(observed: Observed, hold: SlurmJob) -> str | None:
     """Return what is wrong when the hold has lost a node on which a pod may run (``scontrol update``)."""
     for pod in observed.pods:
-        name = view.slurm_names.get(pod.node)
-        if name is not None and name not in hold.nodes and not pod.stopped:
-            return f"job {hold.job_id} no longer has node {name} of pod {pod.name}"
+        if pod.slurm_node not in hold.nodes and not pod.stopped:
+            return f"job {hold.job_id} no longer has node {pod.slurm_node} of pod {pod.name}"
     return None
 
 

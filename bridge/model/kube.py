@@ -32,8 +32,9 @@ class PodPhase(StrEnum):
 class PodView:
     """A pod of a gang. ``exit_code`` is the first failed container's, ``finished_at`` when it ended.
 
-    ``node`` is where it is to run. ``stopped`` is evidence: nothing of it runs on its node and nothing ever will.
-    ``held`` says that our finalizer keeps the object, ``grace_s`` is its termination grace period.
+    ``node`` is where it is to run, ``slurm_node`` its name in Slurm. ``stopped`` is evidence: nothing of it runs
+    there and nothing ever will. ``held`` says that our finalizer keeps the object, ``grace_s`` is its termination grace
+    period.
     """
 
     namespace: str
@@ -43,6 +44,7 @@ class PodView:
     attempt: int
     rank: int
     node: str
+    slurm_node: str = ""
     phase: PodPhase
     gated: bool
     deleting: bool = False
@@ -63,7 +65,8 @@ class PodView:
 class ClaimView:
     """A ResourceClaim. Gang claims carry ``gang_uid``, mirror claims ``job_id``; a foreign claim neither.
 
-    ``devices`` is empty until the claim is allocated, ``node`` is the Kubernetes node of the allocation.
+    ``devices`` is empty until the claim is allocated, ``node`` is the Kubernetes node of the allocation, ``slurm_node``
+    the name of the node in Slurm of a gang's claim.
     ``reserved_for`` holds the uids of its consumers.
     """
 
@@ -72,6 +75,7 @@ class ClaimView:
     uid: str
     devices: tuple[Device, ...] = ()
     node: str = ""
+    slurm_node: str = ""
     reserved_for: tuple[str, ...] = ()
     deleting: bool = False
     gang_uid: str = ""

@@ -34,7 +34,7 @@ def build_claim(gang: Gang, member: Member) -> Object:
 
     It has no owner reference: a garbage collector that follows one would free devices that Slurm still holds.
     """
-    labels = gang_labels(gang) | {wellknown.RANK: str(member.rank)}
+    labels = gang_labels(gang) | {wellknown.RANK: str(member.rank), wellknown.SLURM_NODE: member.slurm_node}
     name = claim_name(gang, member.rank)
     claim = _claim(name, gang.namespace, labels, member.device_class, len(member.devices))
     claim["metadata"]["finalizers"] = [wellknown.DELETE_PROTECTION]

@@ -58,6 +58,7 @@ def build_pod(gang: Gang, roster: Roster, member: Member, template: Mapping[str,
     pod["metadata"]["labels"] |= {
         wellknown.RANK: str(member.rank),
         wellknown.JOB_ID: str(roster.job_id),
+        wellknown.SLURM_NODE: member.slurm_node,
     }
     spec = pod["spec"]
     values = member_environment(gang, roster, member)

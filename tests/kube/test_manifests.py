@@ -88,7 +88,7 @@ def test_policies_name_the_operator_and_the_driver_spelled_in_the_code() -> None
     text = "".join(path.read_text() for path in (MANIFESTS / "access").glob("*-policies.yaml"))
     assert f'["{wellknown.DRIVER}"]' in text
     spelled = set(re.findall(r"gangbridge\.dev/[a-z-]+", text))
-    labels = {wellknown.MANAGED_BY, wellknown.GANG_UID, wellknown.ATTEMPT, wellknown.RANK}
+    labels = {wellknown.MANAGED_BY, wellknown.GANG_UID, wellknown.ATTEMPT, wellknown.RANK, wellknown.SLURM_NODE}
     assert spelled == labels | {wellknown.FINALIZER}
     assert set(re.findall(r'"(gangbridge-[a-z]+)"', text)) == {wellknown.MIRROR_NAMESPACE}
 

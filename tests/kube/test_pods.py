@@ -49,7 +49,9 @@ def test_pod_is_gated_pinned_owned_and_labelled() -> None:
         wellknown.ROLE: "worker",
         wellknown.RANK: "3",
         wellknown.JOB_ID: "4711",
+        wellknown.SLURM_NODE: "gpu1",
     }
+    assert meta["finalizers"] == [wellknown.FINALIZER]
 
 
 def test_pod_knows_its_place_as_pytorch_and_as_slurm_call_it() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from bridge.lifecycle.end import OVERDUE_S, retry_at
 from bridge.lifecycle.outcome import STOPPING_S
-from bridge.model.gang import Condition, ConditionType, GangStatus, Phase
+from bridge.lifecycle.plan import plan
+from bridge.model.gang import Condition, ConditionType, GangStatus, Phase, Result
 from bridge.model.kube import PodPhase
 from bridge.model.slurm import JobState
-from tests.builders import NOW, devices, gang
+from tests.builders import NOW, claim, devices, gang, hold, node, pod, snapshot
 from tests.lifecycle.lives import apply, assert_clean, endings, started, submit_again
 from tests.lifecycle.world import now, world
 
@@ -201,6 +202,33 @@ def test_of_two_holds_of_one_attempt_the_older_stays():
     assert place.live_holds() == [1]
     assert place.status(owner).phase is Phase.RUNNING
     assert place.status(owner).attempt == 1
+
+
+def test_a_hold_that_slurm_cancelled_because_its_submitter_had_died_is_no_order_to_end():
+    owner = gang()
+    for sealed, seconds, result in (
+        (False, 1, Result.HOLD_LOST),
+        (True, 1, Result.CANCELLED),
+        (False, 2, Result.CANCELLED),
+    ):
+        dead = hold(owner, 1, JobState.CANCELLED, is_sealed=sealed, submit_time=NOW, end_time=NOW + seconds)
+        (decision,) = plan(snapshot([node("n1")], gangs=(owner,), jobs=[dead])).decisions
+        assert decision.status.outcome.result is result
+
+
+def test_pods_of_a_hold_that_slurm_has_forgotten_end_though_the_status_never_knew_it():
+    owner = gang(replicas=1)
+    seen = snapshot([node("n1")], gangs=(owner,), pods=(pod(owner, on="n1", gated=True),), claims=(claim(owner),))
+    (decision,) = plan(seen).decisions
+    assert decision.status.outcome.result is Result.HOLD_LOST
+
+
+def test_a_running_attempt_whose_pods_and_claims_all_vanished_is_not_begun_again_under_the_same_names():
+    place, owner = started(replicas=1)
+    place.pods.clear()
+    place.claims.clear()
+    place.run()
+    assert place.status(owner).reason == "PodLost"
 
 
 def test_a_duplicate_that_turns_up_after_the_hold_ended_is_not_accounted_as_the_gangs_success():

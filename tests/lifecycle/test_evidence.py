@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bridge.lifecycle import actions as act
 from bridge.lifecycle.evidence import Evidence, find_remains, read_evidence
 from bridge.lifecycle.plan import plan
 from bridge.model.gang import Phase
@@ -197,6 +198,39 @@ def test_slurmctld_without_its_state_gives_no_device_of_a_running_pod_to_others(
     assert not place.slurm.jobs[job].is_running
     place.run()
     assert place.status(owner).attempt == 2
+
+
+def test_a_node_that_vanished_from_kubernetes_is_not_taken_for_clean():
+    """A cloud controller deletes the Node object of a kubelet that is silent; pod garbage collection fails its pods."""
+    nodes = [FakeNode(name=name, external=True) for name in ("n1", "n2")]
+    place, owner = World(slurm=FakeSlurm(nodes)), gang()
+    apply(place, owner)
+    place.run()
+    lost = on(place, "n2")
+    place.hidden_nodes.add("n2")
+    place.delete_pod(lost)
+    place.run()
+    assert place.claims[f"{lost}-gpu"].is_allocated
+    assert node_state(place, "n2")[0]
+    place.hidden_nodes.clear()
+    place.run()
+    assert_clean(place, owner)
+    assert node_state(place, "n2") == (False, "")
+
+
+def test_a_claim_that_is_not_freed_yet_fences_its_external_node_too():
+    owner = gang(deleting=True)
+    free = node("n1", states=("IDLE", "EXTERNAL"))
+    stopped = pod(owner, on="n1", deleting=True, stopped=True)
+    held = claim(owner, on=("n1", [0]))
+    drains = [
+        action
+        for chore in plan(snapshot([free], gangs=(owner,), pods=(stopped,), claims=(held,))).chores
+        for stage in chore.stages
+        for action in stage
+        if isinstance(action, act.DrainNodes)
+    ]
+    assert [action.nodes for action in drains] == [("n1",)]
 
 
 READY = Evidence(ready=frozenset({"n1"}), fenced=frozenset({"n9"}))

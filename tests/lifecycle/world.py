@@ -52,6 +52,7 @@ class World:
     pools: dict[str, Pool] = field(default_factory=dict)
     services: set[tuple[str, str]] = field(default_factory=set)
     down_nodes: set[str] = field(default_factory=set)
+    hidden_nodes: set[str] = field(default_factory=set)
     hanging_nodes: set[str] = field(default_factory=set)
     fences: set[str] = field(default_factory=set)
     claim_names: Counter[str] = field(default_factory=Counter)
@@ -82,6 +83,7 @@ class World:
                     fenced=Fence(reason="powered off") if name in self.fences else None,
                 )
                 for name in self.slurm.nodes
+                if name not in self.hidden_nodes
             ),
             pools=tuple(self.pools.values()),
             slurm=view,
@@ -125,7 +127,7 @@ class World:
         """Start pods that have their claim, stop those that are deleted. Containers of a hanging node never stop."""
         before = dict(self.pods)
         for name, pod in before.items():
-            if pod.node in self.down_nodes | self.hanging_nodes:
+            if pod.node in self.down_nodes | self.hanging_nodes | self.hidden_nodes:
                 continue
             if pod.deleting and not pod.stopped:
                 self.pods[name] = replace(pod, phase=PodPhase.FAILED, stopped=True)
@@ -220,6 +222,7 @@ class World:
             attempt=action.gang.status.attempt,
             rank=action.member.rank,
             node=action.member.kube_node,
+            slurm_node=action.member.slurm_node,
             phase=PodPhase.PENDING,
             gated=True,
             held=True,
@@ -255,7 +258,7 @@ class World:
         assert not taken & set(action.devices), "a device has two owners"
         assert set(action.devices) <= self._devices_of(claim), "a device is not its job's"
         self.claims[claim.name] = replace(
-            claim, devices=action.devices, node=action.node, reserved_for=(action.consumer.uid,)
+            claim, devices=action.devices, node=action.node, slurm_node=action.node, reserved_for=(action.consumer.uid,)
         )
 
     def _UngatePod(self, action: act.UngatePod) -> None:  # noqa: N802
