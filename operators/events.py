@@ -12,6 +12,7 @@ import structlog
 from auditor.violation import Violation
 from bridge import wellknown
 from bridge.errors import BridgeError
+from bridge.lifecycle.brake import Brake
 from bridge.model.gang import Gang, GangStatus, Phase
 from operators.kube.client import KubeClient
 from operators.kube.resources import EVENTS
@@ -42,7 +43,11 @@ class Recorder:
 
     def violation_found(self, fleet: Mapping[str, Any], violation: Violation) -> None:
         """Record on the Fleet that an invariant is broken."""
-        self._record(_violation_event(fleet, violation))
+        self._record(_fleet_event(fleet, "InvariantBroken", f"{violation.invariant} {violation.sentence}"))
+
+    def braked(self, fleet: Mapping[str, Any], brake: Brake) -> None:
+        """Record on the Fleet that nothing more is begun or taken for ended."""
+        self._record(_fleet_event(fleet, "TooMuchLost", brake.message))
 
     async def settled(self) -> None:
         """Return when every event so far was written or lost."""
@@ -70,15 +75,15 @@ def _gang_event(gang: Gang, status: GangStatus) -> dict[str, Any]:
     )
 
 
-def _violation_event(fleet: Mapping[str, Any], violation: Violation) -> dict[str, Any]:
+def _fleet_event(fleet: Mapping[str, Any], reason: str, message: str) -> dict[str, Any]:
     meta = fleet["metadata"]
     return _event(
         {"kind": "Fleet", "name": meta["name"], "uid": meta["uid"]},
         # Where kubectl describe looks for events of objects without a namespace.
         namespace="default",
         type_="Warning",
-        reason="InvariantBroken",
-        message=f"{violation.invariant} {violation.sentence}"[:_MESSAGE_MAX],
+        reason=reason,
+        message=message[:_MESSAGE_MAX],
     )
 
 

@@ -11,6 +11,7 @@ import structlog
 
 from bridge.errors import BridgeError, SlurmRejected, SlurmUnavailable, SpecError
 from bridge.lifecycle.actions import Decision
+from bridge.lifecycle.brake import Brake
 from bridge.lifecycle.plan import Chore, Plan, plan
 from bridge.lifecycle.refusal import refused
 from bridge.model.fleet import FleetSpec
@@ -61,6 +62,7 @@ class Loop:
         auditing: Auditing | None = None,
     ) -> None:
         self.beat = Beat(at=time.monotonic())
+        self.is_braked = False
         self._client = client
         self._observer = observer
         self._poller = poller
@@ -114,6 +116,7 @@ class Loop:
         decided = plan(snapshot)
         work = [self._decision(decision) for decision in decided.decisions if decision.stages or decision.status]
         work += [self._chore(chore) for chore in decided.chores]
+        self._note_brake(snapshot.fleet, decided.brake)
         done = await asyncio.gather(*work)
         await self._publish_fleet(snapshot.fleet, decided)
         if self._applier.touched_slurm:
@@ -230,6 +233,15 @@ class Loop:
             return
         for violation in self._auditing.fresh():
             self.events.violation_found(raw, violation)
+
+    def _note_brake(self, fleet: FleetSpec | None, brake: Brake | None) -> None:
+        """Say loudly, once, that the brake is on."""
+        if brake is not None and not self.is_braked and fleet is not None:
+            log.error("brake", message=brake.message)
+            raw = self._observer.raw(FLEETS, "", fleet.name)
+            if raw is not None:
+                self.events.braked(raw, brake)
+        self.is_braked = brake is not None
 
     def _hold_back(self, uid: str, seconds: int) -> None:
         self._held_back[uid] = time.monotonic() + seconds

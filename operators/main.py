@@ -11,7 +11,7 @@ from typing import Any
 
 import kopf
 import structlog
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 
 from auditor.audit import read_servers
 from bridge.slurm.port import SlurmPort
@@ -84,6 +84,8 @@ async def _run(settings: Settings, client: KubeClient, port: SlurmPort, leadersh
         leads=lambda: leadership.leads,
     )
     loop = Loop(client, observer, poller, Applier(client, port, observer), leadership, auditing)
+    brake = Gauge("gangbridge_brake", "1 while too much looks lost to go on.", registry=client.traffic.registry)
+    brake.set_function(lambda: loop.is_braked)
     wakers.append(loop.wake)
     leadership.on_taken = loop.wake
     kopf_ready, kopf_stop, synced = asyncio.Event(), asyncio.Event(), asyncio.Event()

@@ -209,3 +209,20 @@ async def test_a_status_is_not_written_to_another_gang_of_the_same_name():
         before = on.status()
         assert not await on.loop._publish(Decision(gang=old), replace(old.status, phase=Phase.FAILED))
         assert on.status() == before
+
+
+async def test_a_brake_is_told_loudly_once():
+    async with stand("n1", "n2", "n3", "n4") as on:
+        for number in range(4):
+            on.put("gangjobs", job(f"g{number}", replicas=1))
+        await on.settle()
+        kept = dict(on.slurm.jobs)
+        on.slurm.jobs.clear()
+        await on.settle()
+        events = [each for each in on.api.of("events", "default") if each["reason"] == "TooMuchLost"]
+        assert [each["message"] for each in events] == ["4 of 4 gangs look lost at once, research/g0 for one"]
+        assert on.loop.is_braked
+        assert all(on.status(f"g{number}")["phase"] == "Running" for number in range(4))
+        on.slurm.jobs.update(kept)
+        await on.settle()
+        assert not on.loop.is_braked
