@@ -17,6 +17,8 @@ from bridge.model.hold import ExitStatus
 from bridge.model.slurm import JobState, SlurmJob
 
 MAX_BACKOFF_S = 300
+NEAR_S = 900
+"""A hold whose time limit is further away than this was given more time while its gang was ending: it would idle."""
 OVERDUE_S = 60
 """So long after its time limit a hold is left for slurmctld to end, which looks at limits twice a minute."""
 
@@ -143,7 +145,7 @@ def _is_left_to_slurm(job: SlurmJob, outcome: Outcome, context: Context) -> bool
     """Return whether slurmctld itself is about to end the hold: nobody else can write TIMEOUT into the accounting."""
     if outcome.result is not Result.TIME_LIMIT or job.end_time is None or context.slurm is None:
         return False
-    return context.slurm.taken_at < job.end_time + OVERDUE_S
+    return -NEAR_S <= context.slurm.taken_at - job.end_time < OVERDUE_S
 
 
 def _explained(status: GangStatus, undoing: Undoing) -> GangStatus:

@@ -127,6 +127,17 @@ def test_a_hold_that_slurm_does_not_end_at_its_limit_is_cancelled():
     assert endings(place) == [(JobState.CANCELLED, 0)]
 
 
+def test_a_hold_that_is_given_more_time_while_its_gang_ends_does_not_idle():
+    place, owner = started(time_limit_min=5)
+    place.slurm.advance(300 - 30 - STOPPING_S)
+    while place.status(owner).outcome is None:
+        place.cycle()
+    place.slurm.jobs[1].time_limit_min = 600
+    place.run()
+    assert endings(place) == [(JobState.CANCELLED, 0)]
+    assert place.status(owner).reason == "TimeLimit"
+
+
 @pytest.mark.parametrize(
     ("happen", "reason"),
     [
