@@ -35,6 +35,11 @@ def down(lab: Layout) -> None:
         supervise.stop(lab, name, grace=3)
 
 
+def daemons(lab: Layout) -> list[Daemon]:
+    """Every daemon of the control plane, in the order in which they are started."""
+    return [_etcd(lab), _apiserver(lab), _scheduler(lab), _controller_manager(lab)]
+
+
 def wipe(lab: Layout) -> None:
     """Forget all objects. Certificates and tokens stay, so that kubeconfigs in use stay right."""
     shutil.rmtree(lab.state / "etcd", ignore_errors=True)

@@ -71,6 +71,12 @@ def names() -> list[str]:
     return ["slurmrestd", *(f"slurmd-{n.slurm}" for n in fleet.gpu_nodes()), "slurmctld", "slurmdbd", "mariadbd"]
 
 
+def daemons(lab: Layout) -> list[Daemon]:
+    """Every daemon of Slurm, in the order in which they are started."""
+    slurmds = (_slurmd(lab, node) for node in fleet.gpu_nodes())
+    return [_mariadb(lab), _slurmdbd(lab), _slurmctld(lab), *slurmds, _slurmrestd(lab)]
+
+
 def down(lab: Layout) -> None:
     for name in names():
         supervise.stop(lab, name, grace=20)

@@ -200,6 +200,14 @@ def stop(lab: Layout, name: str, *, grace: float = 10) -> None:
     (lab.run / f"{name}.json").unlink(missing_ok=True)
 
 
+def send(lab: Layout, name: str, number: signal.Signals) -> bool:
+    """Send a signal to the recorded process; False when it does not run."""
+    record = find(lab, name)
+    if record is not None:
+        _signal(record, number)
+    return record is not None
+
+
 def _signal(record: Record, number: signal.Signals) -> None:
     try:
         os.kill(record.pid, number)

@@ -62,9 +62,9 @@ def apply(*manifests: Object, user: str = "admin") -> None:
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}), user=user)
 
 
-def slurm(command: str, *args: str, user: str = "root", stdin: str | None = None) -> str:
+def slurm(command: str, *args: str, user: str = "root", stdin: str | None = None, timeout_s: float = 60) -> str:
     """Run one of Slurm's commands as ``user``."""
-    return run(command, *args, stdin=stdin, env={"LAB_USER": user})
+    return run(command, *args, stdin=stdin, env={"LAB_USER": user}, timeout_s=timeout_s)
 
 
 def conditions(obj: Object) -> dict[str, Object]:
