@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 LAB := $(PYTHON) -m e2e.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt check unit e2e test demo bench bench-e2e lab-build lab-up lab-down lab-status lab-env operator protos
+.PHONY: help venv fmt check unit e2e test demo bench bench-e2e bench-restart chaos lab-build lab-up lab-down lab-status lab-env operator protos
 
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 $(VENV)/.stamp: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,6 +46,12 @@ bench: venv lab-build ## placement beside real Slurm: speed, quality, exact opti
 
 bench-e2e: venv lab-up ## times on the real servers, as a table
 	. <($(LAB) env) && $(BIN)/python -m e2e.bench
+
+bench-restart: venv lab-up ## a crash with 2 000 nodes and 1 000 gangs: time to the first new placement
+	. <($(LAB) env) && $(BIN)/python -m e2e.bench.restart
+
+chaos: venv lab-up ## 500 random faults during a mixed load, then the verdict; CHAOS="--faults N --seed N"
+	. <($(LAB) env) && $(BIN)/python -m e2e.chaos $(CHAOS)
 
 operator: venv lab-up ## the operator against the lab, in the foreground
 	. <($(LAB) env) && $(BIN)/python -m e2e.operator
