@@ -18,7 +18,7 @@ from e2e.chaos.witness import Witness
 from e2e.lab import fleet
 from e2e.scenario.commands import slurm
 
-GAP_S = 0.5
+GAP_S = 0.6
 """Mean time between two faults."""
 AT_ONCE = 8
 QUIET_S, GONE_S, SACCT_S = 150, 60, 30
@@ -34,6 +34,8 @@ class Campaign:
     say: Callable[[str], None]
     began: float = field(default_factory=time.time)
     ended: float = 0.0
+    lost: int = 0
+    """Faults that met a server that did not answer, or refused: they count for nothing."""
     problems: list[str] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     stories: list[Story] = field(default_factory=list)
@@ -89,7 +91,7 @@ class Campaign:
         running: dict[Future[None], Kind] = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="fault") as pool:
             shown = 0
-            while len(self.diary) < self.count:
+            while len(self.diary) - self.lost < self.count:
                 time.sleep(rng.expovariate(1 / GAP_S))
                 running = {future: kind for future, kind in running.items() if not future.done()}
                 (kind,) = rng.choices(KINDS, [kind.weight for kind in KINDS])
@@ -107,8 +109,8 @@ class Campaign:
         try:
             kind.inject(self._field, kind.name)
         except sight.UNREACHABLE as error:
-            # Another fault has the server that this one needs: it was tried, and the answer is lost.
-            self.say(f"   ({kind.name}: {str(error)[:100]})")
+            self.lost += 1
+            self.say(f"   (without effect: {kind.name}: {str(error)[:100]})")
 
     def _judge(self) -> None:
         left = leftovers.wait_for_none(self._unfinished, QUIET_S)

@@ -145,16 +145,19 @@ def node_drained(field: Field, kind: str) -> None:
 
 
 def resume(node: str) -> None:
-    """Open a node that one of these faults closed; another reason is not ours to take away."""
+    """Open a node that one of these faults closed; another reason is not ours to take away.
+
+    No epilog keeps a node that was down: no admin opens it while it is guarded.
+    """
+    if reason(node) == DOWN_REASON and not _is_unguarded(node, within_s=30):
+        return
     if reason(node) in {DOWN_REASON, DRAIN_REASON}:
         _scontrol("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
 
 def reason(node: str) -> str:
     """Return why a node is closed, as far as the text of the reason goes; empty when it is not."""
-    text = slurm("scontrol", "show", "node", node, timeout_s=8)
-    line = next((line for line in text.splitlines() if line.strip().startswith("Reason=")), "")
-    return line.strip().removeprefix("Reason=").partition(" [")[0]
+    return _shown(node, "Reason").partition(" [")[0]
 
 
 def pod_deleted(field: Field, kind: str) -> None:
@@ -224,9 +227,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(name="operator killed", weight=12, inject=operator_killed),
-    Kind(name="operator frozen", weight=4, inject=operator_frozen, target="operator"),
-    Kind(name="Slurm worker killed", weight=8, inject=worker_killed),
+    Kind(name="operator killed", weight=7, inject=operator_killed),
+    Kind(name="operator frozen", weight=2, inject=operator_frozen, target="operator"),
+    Kind(name="Slurm worker killed", weight=6, inject=worker_killed),
     Kind(name="slurmctld frozen", weight=5, inject=daemon_frozen("slurmctld", 12), target="slurmctld"),
     Kind(name="slurmctld restarted", weight=3, inject=daemon_restarted("slurmctld", signal.SIGTERM, 4),
          target="slurmctld"),
@@ -240,7 +243,7 @@ KINDS = (
     Kind(name="controller manager killed", weight=1,
          inject=daemon_restarted("kube-controller-manager", signal.SIGKILL, 2), target="kube-controller-manager"),
     Kind(name="hold cancelled by an admin", weight=9, inject=hold_cancelled),
-    Kind(name="hold requeued by an admin", weight=3, inject=hold_requeued),
+    Kind(name="hold requeued by an admin", weight=1, inject=hold_requeued),
     Kind(name="hold held and released", weight=4, inject=hold_held),
     Kind(name="hold given another time limit", weight=2, inject=hold_extended),
     Kind(name="node down and back in Slurm", weight=3, inject=node_down, target="node"),
@@ -268,6 +271,21 @@ def _path(group: str, plural: str, obj: Object) -> str:
 def _state(node: str) -> set[str]:
     text = slurm("scontrol", "show", "node", node, "-o", timeout_s=8)
     return set(text.partition(" State=")[2].split()[0].replace("*", "").split("+"))
+
+
+def _shown(node: str, name: str) -> str:
+    """Return one of the values that scontrol shows of a node on a line of its own."""
+    lines = (line.strip() for line in slurm("scontrol", "show", "node", node, timeout_s=8).splitlines())
+    return next((line.removeprefix(f"{name}=") for line in lines if line.startswith(f"{name}=")), "")
+
+
+def _is_unguarded(node: str, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while _shown(node, "Extra"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
 
 
 def _scontrol(command: str, *args: str) -> None:

@@ -27,7 +27,7 @@ SLURM = {
 
 def show(run: Campaign) -> None:
     """Print faults by kind, the load, and the verdict."""
-    table = Table(title=f"chaos, seed {run.seed}: {len(run.diary)} faults", title_justify="left")
+    table = Table(title=f"chaos, seed {run.seed}: {len(run.diary) - run.lost} faults", title_justify="left")
     table.add_column("fault")
     table.add_column("times", justify="right")
     for kind, times in run.diary.by_kind().most_common():
@@ -39,6 +39,7 @@ def show(run: Campaign) -> None:
     holds = Counter(row.state for row in run.rows if row.gang in ours)
     jobs = Counter(row.state for row in run.rows if row.name in run.load.errands)
     attempts = len({(row.gang, row.attempt) for row in run.rows if row.gang in ours})
+    console.print(f"{run.lost} more met a server that did not answer, or refused; the table has them too")
     console.print(f"{len(run.stories)} gangs: {_shown(gangs)}")
     console.print(f"{attempts} attempts; their holds in sacct: {_shown(holds)}")
     console.print(f"{len(run.load.errands)} sbatch submissions; in sacct: {_shown(jobs)}")
