@@ -47,6 +47,12 @@ def show(run: Campaign) -> None:
         f"{run.keeper.lives} lives of the operator; {run.witness.looks} looks at both servers, "
         f"{run.witness.blind} at a silent one; {run.ended - run.began:.0f} s"
     )
+    if run.witness.given_away:
+        looks = max(len(times) for times in run.witness.given_away.values())
+        console.print(
+            f"{len(run.witness.given_away)} times Slurm gave an EXTERNAL node away before the pods of a hold that it "
+            f"had ended were gone, for at most {looks} looks"
+        )
     console.print(machine())
     if run.problems:
         console.print(f"VERDICT: {len(run.problems)} problems", style="bold red")

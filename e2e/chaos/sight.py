@@ -21,6 +21,8 @@ Object = dict[str, Any]
 Device = tuple[str, int]
 """Slurm node and GRES index."""
 
+EXTERNAL = "ext"
+"""Begin of the Slurm names of nodes without a slurmd."""
 DRIVER = "gpu.gangbridge.dev"
 GANGJOBS = "/apis/gangbridge.dev/v1alpha1/gangjobs"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
@@ -50,6 +52,18 @@ class Job:
     attempt: int
     nodes: tuple[str, ...]
     devices: frozenset[Device]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A device with two owners.
+
+    ``is_given_away``: Slurm frees an EXTERNAL node in the moment in which a hold ends, and gave it to a job before the
+    pods were gone or the node was fenced. No epilog can keep it.
+    """
+
+    text: str
+    is_given_away: bool = False
 
 
 def api() -> KubeApi:
@@ -123,8 +137,8 @@ def label(obj: Object, name: str) -> str:
     return found
 
 
-def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str], Device]) -> list[str]:
-    """Return a sentence for every two owners of a device: two claims, two jobs, or a gang's claim and another's job."""
+def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str], Device]) -> set[Conflict]:
+    """Return every two owners of a device: two claims, two jobs, or a gang's claim and another's job."""
     in_claims: dict[Device, list[Object]] = defaultdict(list)
     in_jobs: dict[Device, list[Job]] = defaultdict(list)
     for claim in claims:
@@ -133,19 +147,20 @@ def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str]
     for job in running:
         for device in job.devices:
             in_jobs[device].append(job)
-    found = set()
+    found: set[Conflict] = set()
     for (node, index), holding in in_claims.items():
         if len(holding) > 1:
-            found.add(f"devices of {node} are in claims {sorted(map(_name, holding))}")
+            found.add(Conflict(text=f"devices of {node} are in claims {sorted(map(_name, holding))}"))
         for claim in holding:
             key = label(claim, "gang-uid"), label(claim, "attempt")
             others = [job.job_id for job in in_jobs[node, index] if (job.gang, str(job.attempt)) != key]
             if key[0] and others:
-                found.add(f"devices of {node} are in claim {_name(claim)} and held by jobs {others}")
+                text = f"devices of {node} are in claim {_name(claim)} and held by jobs {others}"
+                found.add(Conflict(text=text, is_given_away=node.startswith(EXTERNAL)))
     for (node, _), several in in_jobs.items():
         if len(several) > 1:
-            found.add(f"devices of {node} are held by jobs {[job.job_id for job in several]}")
-    return sorted(found)
+            found.add(Conflict(text=f"devices of {node} are held by jobs {[job.job_id for job in several]}"))
+    return found
 
 
 def _name(obj: Object) -> str:

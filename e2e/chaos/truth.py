@@ -135,7 +135,8 @@ def _of_phase(story: Story, rows: list[Row]) -> Iterator[str]:
     elif story.phase == "Failed" and not story.is_touched:
         yield f"it failed as {story.reason}, and nobody did anything to it: {_shown(rows)}"
     failed = {row.attempt for row in rows if row.state == "FAILED" and row.seconds}
-    if story.phase == "Failed" and not story.is_touched and len(failed) <= story.restarts:
+    is_free = not story.is_touched and not _was_taken(story, rows)
+    if story.phase == "Failed" and is_free and len(failed) <= story.restarts:
         yield f"it failed after {len(failed)} of {story.restarts + 1} attempts: {_shown(rows)}"
     if not story.is_touched and (story.phase == "Succeeded") != (story.code == 0):
         yield f"it is {story.phase}, its pods end with {story.code}, and nobody did anything to it: {_shown(rows)}"

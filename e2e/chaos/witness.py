@@ -35,6 +35,8 @@ class Witness:
     """Looks that failed because a server did not answer."""
     complaints: dict[str, list[float]] = field(default_factory=dict)
     """When each problem was seen."""
+    given_away: dict[str, list[float]] = field(default_factory=dict)
+    """When devices of EXTERNAL nodes were seen with two owners (see ``Conflict``)."""
     _known: dict[tuple[str, str], Device] = field(default_factory=dict)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -65,7 +67,10 @@ class Witness:
         )
         steady = [claim for claim in claims if _version(claim) in before]
         running = [job for job in jobs if job.state in HELD]
-        for problem in (*sight.owners(steady, running, self._known), *_twice(seen.pods)):
+        for conflict in sight.owners(steady, running, self._known):
+            kept = self.given_away if conflict.is_given_away else self.complaints
+            kept.setdefault(conflict.text, []).append(time.time())
+        for problem in _twice(seen.pods):
             self.complaints.setdefault(problem, []).append(time.time())
         self.gangs.update({obj["metadata"]["uid"]: obj for obj in seen.gangs})
         self.latest = seen

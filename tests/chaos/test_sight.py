@@ -15,6 +15,7 @@ LINE = (
     'AdminComment={"gangbridge":1,"uid":"u","attempt":2} Comment={"gangbridge":1,"uid":"u","attempt":2}'
 )
 KNOWN = {("k1", "gpu-0"): ("ext1", 0)}
+ON_SLURMD = {("k1", "gpu-0"): ("gpu1", 0)}
 HOLD = Job(job_id=7, name="g", state="RUNNING", partition="ext", gang="u", attempt=2, nodes=("ext1",),
            devices=frozenset({("ext1", 0)}))  # fmt: skip
 
@@ -28,6 +29,11 @@ def claim(name: str, uid: str, attempt: int) -> dict[str, Any]:
     }
 
 
+def text_of(claims: list[dict[str, Any]], jobs: list[Job]) -> str:
+    (found,) = owners(claims, jobs, KNOWN)
+    return found.text
+
+
 def test_a_job_is_read_with_its_marker_and_its_devices_on_each_node() -> None:
     job = parse_job(LINE)
     assert (job.job_id, job.state, job.gang, job.attempt) == (7, "RUNNING", "u", 2)
@@ -37,16 +43,24 @@ def test_a_job_is_read_with_its_marker_and_its_devices_on_each_node() -> None:
 
 
 def test_a_hold_and_its_own_claim_are_one_owner() -> None:
-    assert owners([claim("c", "u", 2)], [HOLD], KNOWN) == []
+    assert owners([claim("c", "u", 2)], [HOLD], KNOWN) == set()
 
 
 def test_two_claims_two_jobs_and_a_claim_beside_anothers_job_are_two_owners() -> None:
     other = replace(HOLD, job_id=8, gang="", attempt=0)
-    assert "in claims ['ns/a', 'ns/b']" in owners([claim("a", "u", 2), claim("b", "u", 2)], [HOLD], KNOWN)[0]
-    assert "held by jobs [7, 8]" in owners([], [HOLD, other], KNOWN)[0]
-    assert "in claim ns/a" in owners([claim("a", "u", 2)], [other], KNOWN)[0]
-    assert "in claim ns/a" in owners([claim("a", "u", 1)], [HOLD], KNOWN)[0]
+    assert "in claims ['ns/a', 'ns/b']" in text_of([claim("a", "u", 2), claim("b", "u", 2)], [HOLD])
+    assert "held by jobs [7, 8]" in text_of([], [HOLD, other])
+    assert "in claim ns/a" in text_of([claim("a", "u", 2)], [other])
+    assert "in claim ns/a" in text_of([claim("a", "u", 1)], [HOLD])
 
 
 def test_a_mirrors_claim_may_lag_behind_its_job() -> None:
-    assert owners([claim("mirror", "", 0)], [HOLD], KNOWN) == []
+    assert owners([claim("mirror", "", 0)], [HOLD], KNOWN) == set()
+
+
+def test_what_slurm_gave_away_of_an_external_node_is_told_apart_from_what_it_cannot_excuse() -> None:
+    other = replace(HOLD, job_id=8, gang="", attempt=0)
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [other], KNOWN)] == [True]
+    on_slurmd = replace(other, devices=frozenset({("gpu1", 0)}))
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [on_slurmd], ON_SLURMD)] == [False]
+    assert [found.is_given_away for found in owners([claim("a", "u", 2), claim("b", "v", 1)], [], KNOWN)] == [False]
