@@ -50,8 +50,8 @@ def show(run: Campaign) -> None:
     if run.witness.given_away:
         looks = max(len(times) for times in run.witness.given_away.values())
         console.print(
-            f"{len(run.witness.given_away)} times Slurm gave an EXTERNAL node away before the pods of a hold that it "
-            f"had ended were gone, for at most {looks} looks"
+            f"{len(run.witness.given_away)} times Slurm gave devices on before the pods of an ended hold were gone (an "
+            f"EXTERNAL node, or to a gang that waits), for at most {looks} looks"
         )
     console.print(machine())
     if run.problems:

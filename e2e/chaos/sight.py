@@ -58,8 +58,8 @@ class Job:
 class Conflict:
     """A device with two owners.
 
-    ``is_given_away``: Slurm frees an EXTERNAL node in the moment in which a hold ends, and gave it to a job before the
-    pods were gone or the node was fenced. No epilog can keep it.
+    ``is_given_away``: Slurm gave the device on before its pods were gone. On an EXTERNAL node nothing can keep it from
+    that; a hold of another gang does no harm, because its pods wait until the claim is freed.
     """
 
     text: str
@@ -153,10 +153,12 @@ def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str]
             found.add(Conflict(text=f"devices of {node} are in claims {sorted(map(_name, holding))}"))
         for claim in holding:
             key = label(claim, "gang-uid"), label(claim, "attempt")
-            others = [job.job_id for job in in_jobs[node, index] if (job.gang, str(job.attempt)) != key]
+            others = [job for job in in_jobs[node, index] if (job.gang, str(job.attempt)) != key]
             if key[0] and others:
-                text = f"devices of {node} are in claim {_name(claim)} and held by jobs {others}"
-                found.add(Conflict(text=text, is_given_away=node.startswith(EXTERNAL)))
+                ids = [job.job_id for job in others]
+                text = f"devices of {node} are in claim {_name(claim)} and held by jobs {ids}"
+                is_harmless = node.startswith(EXTERNAL) or all(job.gang for job in others)
+                found.add(Conflict(text=text, is_given_away=is_harmless))
     for (node, _), several in in_jobs.items():
         if len(several) > 1:
             found.add(Conflict(text=f"devices of {node} are held by jobs {[job.job_id for job in several]}"))

@@ -36,7 +36,7 @@ class Witness:
     complaints: dict[str, list[float]] = field(default_factory=dict)
     """When each problem was seen."""
     given_away: dict[str, list[float]] = field(default_factory=dict)
-    """When devices of EXTERNAL nodes were seen with two owners (see ``Conflict``)."""
+    """When devices were seen that Slurm had given on too early (see ``Conflict``)."""
     _known: dict[tuple[str, str], Device] = field(default_factory=dict)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None

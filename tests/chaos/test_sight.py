@@ -63,4 +63,6 @@ def test_what_slurm_gave_away_of_an_external_node_is_told_apart_from_what_it_can
     assert [found.is_given_away for found in owners([claim("a", "u", 2)], [other], KNOWN)] == [True]
     on_slurmd = replace(other, devices=frozenset({("gpu1", 0)}))
     assert [found.is_given_away for found in owners([claim("a", "u", 2)], [on_slurmd], ON_SLURMD)] == [False]
+    to_a_gang = replace(on_slurmd, gang="v", attempt=1)
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [to_a_gang], ON_SLURMD)] == [True]
     assert [found.is_given_away for found in owners([claim("a", "u", 2), claim("b", "v", 1)], [], KNOWN)] == [False]
