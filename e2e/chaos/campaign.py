@@ -16,6 +16,7 @@ from e2e.chaos.load import Load
 from e2e.chaos.truth import Row, Story
 from e2e.chaos.witness import Witness
 from e2e.lab import fleet
+from e2e.scenario import audit
 from e2e.scenario.commands import slurm
 
 GAP_S = 0.6
@@ -117,6 +118,7 @@ class Campaign:
         self.problems += [f"not ended {QUIET_S} s after the last fault: {item}" for item in left]
         left = leftovers.wait_for_none(leftovers.after_the_ends, GONE_S)
         self.problems += [f"left though every gang has ended: {item}" for item in left]
+        self.problems += [f"the auditor: {item}" for item in leftovers.wait_for_none(audit.violations, GONE_S)]
         self.witness.look()
         self.problems += [
             f"{problem} ({len(times)} looks, first {times[0] - self.began:.0f} s after the start)"
