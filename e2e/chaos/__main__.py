@@ -10,7 +10,7 @@ import time
 from e2e.chaos import report
 from e2e.chaos.campaign import Campaign
 from e2e.demo import background
-from e2e.operator import LOG, install
+from e2e.operator import install
 
 
 def main() -> int:
@@ -29,12 +29,11 @@ def main() -> int:
     if background.stop():
         say("the operator that ran in the background was stopped")
     install()
-    log_from = LOG.stat().st_size if LOG.exists() else 0
     run = Campaign(seed=seed, count=arguments.faults, say=say)
     run.run()
     report.show(run)
     if run.problems:
-        print(f"evidence: {report.evidence(run, log_from)}")
+        print(f"evidence: {report.evidence(run)}")
     return 1 if run.problems else 0
 
 

@@ -35,6 +35,7 @@ class Campaign:
     say: Callable[[str], None]
     began: float = field(default_factory=time.time)
     ended: float = 0.0
+    first_job: int = 1
     lost: int = 0
     """Faults that met a server that did not answer, or refused: they count for nothing."""
     problems: list[str] = field(default_factory=list)
@@ -45,6 +46,7 @@ class Campaign:
         self.diary = Diary()
         self.witness = Witness(load.NAMESPACE)
         self.keeper = Keeper(self.diary, self._random("operator"))
+        self.logs = {log: log.stat().st_size if log.exists() else 0 for log in self.keeper.logs}
         self.load = Load(self.seed, self._random("load"), self.witness)
         self._field = Field(rng=self._random("faults"), diary=self.diary, keeper=self.keeper, witness=self.witness)
 
@@ -54,6 +56,7 @@ class Campaign:
         self.keeper.start()
         try:
             self._until_empty()
+            self.first_job = max((job.job_id for job in sight.jobs()), default=0) + 1
             self.witness.start()
             self.load.start()
             self._inject()
@@ -103,7 +106,7 @@ class Campaign:
                     shown = len(self.diary) // 25
                     self.say(
                         f"{len(self.diary)} faults, {len(self.load.intents)} gangs, {len(self.load.errands)} jobs, "
-                        f"{self.keeper.lives} lives of the operator"
+                        f"{self.keeper.lives} lives of the replicas"
                     )
 
     def _one(self, kind: Kind) -> None:
@@ -170,9 +173,9 @@ class Campaign:
         )
 
     def _untrue(self) -> list[str]:
-        minutes = int((time.time() - self.began) // 60) + 1
-        since = f"now-{minutes}minutes"
-        self.rows = truth.parse(slurm("sacct", "-X", "-D", "-a", "-n", "-P", "-S", since, "-o", truth.FORMAT))
+        # By id: what slurmdbd did not see submitted, because it was dead, has no place in any window of time.
+        ids = ",".join(map(str, range(self.first_job, max(self.witness.jobs, default=0) + 1)))
+        self.rows = truth.parse(slurm("sacct", "-X", "-D", "-a", "-n", "-P", "-j", ids, "-o", truth.FORMAT))
         jobs = [row for row in self.rows if row.name in self.load.errands]
         cancelled = frozenset(row.job_id for row in jobs if self.load.errands[row.name])
         return [*truth.complaints(self.stories, self.rows), *truth.unexplained(jobs, cancelled)]

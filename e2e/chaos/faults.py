@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from e2e.chaos import daemons, sight
 from e2e.chaos.diary import Diary
-from e2e.chaos.keeper import Keeper, send
+from e2e.chaos.keeper import Keeper, send, workers
 from e2e.chaos.load import NAMESPACE, is_deleting
 from e2e.chaos.sight import Job, Object
 from e2e.chaos.witness import Witness
@@ -55,16 +55,17 @@ def operator_killed(field: Field, kind: str) -> None:
 
 
 def operator_frozen(field: Field, kind: str) -> None:
-    for pid in field.keeper.pids():
-        if send(pid, signal.SIGSTOP):
-            field.diary.note(kind)
-            _wait(field, 1, 8)
-            send(pid, signal.SIGCONT)
+    pid = field.keeper.pick()
+    if pid is not None and send(pid, signal.SIGSTOP):
+        field.diary.note(kind)
+        _wait(field, 1, 8)
+        send(pid, signal.SIGCONT)
 
 
 def worker_killed(field: Field, kind: str) -> None:
-    for pid in field.keeper.workers()[:1]:
-        if send(pid, signal.SIGKILL):
+    pid = field.keeper.pick()
+    for worker in workers(pid) if pid is not None else ():
+        if send(worker, signal.SIGKILL):
             field.diary.note(kind)
 
 

@@ -1,4 +1,4 @@
-"""The operator under a supervisor that starts it again at once, now and then with a place at which it will die."""
+"""Two replicas under a supervisor that starts them again at once, now and then with a place to die at."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import get_args
 
@@ -15,7 +16,12 @@ from e2e.chaos.diary import Diary
 from e2e.operator import Operator
 
 FAILPOINT_SHARE = 0.5
-"""Of the operator's lives: so many are to end between two writes."""
+"""Of the lives: so many are to end between two writes."""
+LEADER_SHARE = 0.75
+"""Of the faults: so many aim at the replica that leads."""
+LEASE_S = 3
+"""Short enough for a frozen leader to be replaced."""
+FIRST_PORT = 18091
 PLACES = tuple(
     f"{moment}:{name}"
     for moment in ("before", "after")
@@ -27,76 +33,89 @@ PLACES = tuple(
 
 
 class Keeper:
-    """Keeps one operator alive until ``stop``; every death at a failpoint is a fault in the diary."""
+    """Keeps two replicas alive until ``stop``; every death at a failpoint is a fault in the diary."""
 
     def __init__(self, diary: Diary, rng: random.Random) -> None:
         self.lives = 0
-        self.ended_by_itself: list[int] = []
+        self.ended_by_itself: Counter[int] = Counter()
+        """Exit statuses of lives that nobody killed: a deposed leader ends, and so does one without an API server."""
         self._diary = diary
         self._rng = rng
-        self._operator = Operator()
+        self._replicas = [
+            Operator("--lease-duration-s", str(LEASE_S), name=f"chaos-{letter}", probe_port=FIRST_PORT + number)
+            for number, letter in enumerate("ab")
+        ]
         self._calm = False
         self._killed: set[int] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
 
+    @property
+    def logs(self) -> list[Path]:
+        """Return the logs of the replicas."""
+        return [replica.log for replica in self._replicas]
+
     def start(self) -> None:
-        """Start the operator, and its supervision when it is ready."""
-        self._operator.start()
-        self.lives = 1
+        """Start both replicas, and their supervision when they are ready."""
+        for replica in self._replicas:
+            replica.start()
+        self.lives = len(self._replicas)
         self._thread.start()
 
-    def pids(self) -> list[int]:
-        """Return the operator that lives, if it does."""
-        process = self._operator.process
-        return [process.pid] if process is not None and process.poll() is None else []
+    def pick(self) -> int | None:
+        """Return the pid of a replica, rather of the one that leads; None when none lives."""
+        alive = [replica for replica in self._replicas if replica.is_alive]
+        leading = [replica for replica in alive if _leads(replica)]
+        chosen = self._rng.choice(leading if leading and self._rng.random() < LEADER_SHARE else alive or [None])
+        return chosen.process.pid if chosen is not None and chosen.process is not None else None
 
-    def workers(self) -> list[int]:
-        """Return the Slurm workers: the operator's children."""
-        return [child for pid in self.pids() for child in _children(pid)]
+    def kill(self) -> bool:
+        """SIGKILL a replica; return whether there was one."""
+        pid = self.pick()
+        if pid is not None:
+            self._killed.add(pid)
+        return pid is not None and send(pid, signal.SIGKILL)
 
     def calm(self, within_s: float = 60) -> None:
-        """Return when an operator without a failpoint is ready; TimeoutError when none is in time."""
+        """Return when both replicas live without a failpoint and one leads; TimeoutError when not in time."""
         self._calm = True
-        for pid in self.pids():
-            send(pid, signal.SIGCONT)
-        if self._operator.env:
-            self.kill()
+        for replica in self._replicas:
+            if replica.is_alive and replica.process is not None:
+                replica.thaw()
+                if replica.env:
+                    self._killed.add(replica.process.pid)
+                    send(replica.process.pid, signal.SIGKILL)
         deadline = time.monotonic() + within_s
-        while self._operator.env or not self._operator.is_ready():
+        while any(replica.env for replica in self._replicas) or not any(map(_leads, self._replicas)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no operator is ready {within_s:g} s after the last fault")
+                raise TimeoutError(f"no replica leads {within_s:g} s after the last fault")
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """End supervision and operator."""
+        """End supervision and replicas."""
         self._stopping.set()
-        self._thread.join()
-        for pid in self.pids():
-            send(pid, signal.SIGCONT)
-        self._operator.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+        for replica in self._replicas:
+            if replica.is_alive:
+                replica.thaw()
+            replica.stop()
 
     def _keep(self) -> None:
         while not self._stopping.wait(0.05):
-            process = self._operator.process
-            if process is None or process.poll() is None:
-                continue
-            place = self._operator.env.get("GANGBRIDGE_DIE_AT")
-            if process.returncode != -signal.SIGKILL:
-                self.ended_by_itself.append(process.returncode)
-            elif place and process.pid not in self._killed:
-                self._diary.note("operator dies between writes", place)
-            self._operator.env = self._next_life()
-            self._operator.launch()
-            self.lives += 1
+            for replica in self._replicas:
+                if replica.process is not None and replica.process.poll() is not None:
+                    self._revive(replica, replica.process.pid, replica.process.returncode)
 
-    def kill(self) -> int | None:
-        """SIGKILL the operator; return its pid, None when there is none."""
-        for pid in self.pids():
-            self._killed.add(pid)
-            send(pid, signal.SIGKILL)
-            return pid
-        return None
+    def _revive(self, replica: Operator, pid: int, status: int) -> None:
+        place = replica.env.get("GANGBRIDGE_DIE_AT")
+        if status != -signal.SIGKILL:
+            self.ended_by_itself[status] += 1
+        elif place and pid not in self._killed:
+            self._diary.note("operator dies between writes", place)
+        replica.env = self._next_life()
+        replica.launch()
+        self.lives += 1
 
     def _next_life(self) -> dict[str, str]:
         if self._calm or self._rng.random() > FAILPOINT_SHARE:
@@ -113,9 +132,17 @@ def send(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def _children(pid: int) -> list[int]:
+def workers(pid: int) -> list[int]:
+    """Return the Slurm workers of a replica: its children."""
     try:
         texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     except OSError:  # it ends this moment
         return []
     return [int(word) for text in texts for word in text.split()]
+
+
+def _leads(replica: Operator) -> bool:
+    try:
+        return replica.is_alive and replica.leads()
+    except OSError:
+        return False

@@ -13,7 +13,7 @@ from rich.table import Table
 from e2e.bench.table import machine
 from e2e.chaos import sight, truth
 from e2e.chaos.campaign import Campaign
-from e2e.operator import LOG, STATE
+from e2e.operator import STATE
 from e2e.scenario.commands import slurm
 
 KINDS = {"gangjobs": sight.GANGJOBS, "pods": sight.PODS, "claims": sight.CLAIMS, "nodes": sight.NODES}
@@ -44,7 +44,8 @@ def show(run: Campaign) -> None:
     console.print(f"{attempts} attempts; their holds in sacct: {_shown(holds)}")
     console.print(f"{len(run.load.errands)} sbatch submissions; in sacct: {_shown(jobs)}")
     console.print(
-        f"{run.keeper.lives} lives of the operator; {run.witness.looks} looks at both servers, "
+        f"{run.keeper.lives} lives of two replicas, {run.keeper.ended_by_itself.total()} of them ended by themselves; "
+        f"{run.witness.looks} looks at both servers, "
         f"{run.witness.blind} at a silent one; {run.ended - run.began:.0f} s"
     )
     if run.witness.given_away:
@@ -62,7 +63,7 @@ def show(run: Campaign) -> None:
         console.print("VERDICT: clean: nothing leaked, no device held twice, every end is true in sacct", style="bold")
 
 
-def evidence(run: Campaign, log_from: int) -> Path:
+def evidence(run: Campaign) -> Path:
     """Write what is needed to find out why, and return the folder."""
     folder = STATE / "chaos" / f"seed-{run.seed}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -70,9 +71,10 @@ def evidence(run: Campaign, log_from: int) -> Path:
     run.diary.write(folder / "faults.jsonl")
     (folder / "problems.txt").write_text("\n".join(run.problems) + "\n")
     (folder / "last-seen-gangs.json").write_text(json.dumps(list(run.witness.gangs.values()), indent=1))
-    with LOG.open("rb") as log:
-        log.seek(log_from)
-        (folder / "operator.log").write_bytes(log.read())
+    for log, offset in run.logs.items():
+        with log.open("rb") as text:
+            text.seek(offset)
+            (folder / log.name).write_bytes(text.read())
     for name, path in KINDS.items():
         (folder / f"{name}.json").write_text(json.dumps(sight.listed(path), indent=1))
     for name, command in SLURM.items():

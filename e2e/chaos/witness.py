@@ -30,6 +30,8 @@ class Witness:
     namespace: str
     latest: Seen = field(default_factory=lambda: Seen(gangs=[], pods=[], claims=[], jobs=[]))
     gangs: dict[str, Object] = field(default_factory=dict)
+    jobs: set[int] = field(default_factory=set)
+    """Ids of all jobs that were seen."""
     looks: int = 0
     blind: int = 0
     """Looks that failed because a server did not answer."""
@@ -73,6 +75,7 @@ class Witness:
         for problem in _twice(seen.pods):
             self.complaints.setdefault(problem, []).append(time.time())
         self.gangs.update({obj["metadata"]["uid"]: obj for obj in seen.gangs})
+        self.jobs.update(job.job_id for job in jobs)
         self.latest = seen
         self.looks += 1
         return seen
