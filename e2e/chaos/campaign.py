@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from e2e.chaos.truth import Row, Story
 from e2e.chaos.witness import Witness
 from e2e.lab import fleet
 from e2e.scenario import audit
-from e2e.scenario.commands import slurm
+from e2e.scenario.commands import CommandFailed, slurm
 
 GAP_S = 0.6
 """Mean time between two faults."""
@@ -66,9 +67,11 @@ class Campaign:
             self._judge()
         finally:
             self.load.stop()
-            self.heal()
             self.witness.stop()
-            self.keeper.stop()
+            try:
+                self.heal()
+            finally:
+                self.keeper.stop()
             self.ended = time.time()
 
     def heal(self) -> None:
@@ -80,8 +83,10 @@ class Campaign:
             if node.kubelet is fleet.Kubelet.KWOK:
                 faults.play(node)
         for job in sight.jobs():
-            if job.state == "PENDING":
-                slurm("scontrol", "release", str(job.job_id))
+            if job.state == "PENDING" and job.gang:
+                # It may have started, or ended, this moment.
+                with contextlib.suppress(CommandFailed):
+                    slurm("scontrol", "release", str(job.job_id))
 
     def _until_empty(self) -> None:
         """An earlier run that was killed may have left something."""
