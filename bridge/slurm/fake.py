@@ -341,7 +341,7 @@ class FakeSlurm:
     def _end(self, job: FakeJob, state: JobState, status: ExitStatus) -> None:
         job.stop(self.now, state, status)
         if not job.external:
-            job.epilogs = tuple(name for name in job.grants if "DOWN" not in self.nodes[name].states)
+            job.epilogs = tuple(job.grants)
         self._end_epilogs()
 
     def _end_epilogs(self) -> None:
