@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from e2e.chaos import daemons, faults, leftovers, load, sight, truth
@@ -100,7 +100,7 @@ class Campaign:
         running: dict[Future[None], Kind] = {}
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="fault") as pool:
             shown = 0
-            while len(self.diary) - self.lost < self.count:
+            while len(self.diary) - self.lost < self.count or not self._all_done(running):
                 time.sleep(rng.expovariate(1 / GAP_S))
                 running = {future: kind for future, kind in running.items() if not future.done()}
                 (kind,) = rng.choices(KINDS, [kind.weight for kind in KINDS])
@@ -113,6 +113,11 @@ class Campaign:
                         f"{len(self.diary)} faults, {len(self.load.intents)} gangs, {len(self.load.errands)} jobs, "
                         f"{self.keeper.lives} lives of the replicas"
                     )
+
+    def _all_done(self, running: Iterable[Future[None]]) -> bool:
+        """Wait for the last faults, which may turn out to be without effect; return whether there are enough still."""
+        wait(running)
+        return len(self.diary) - self.lost >= self.count
 
     def _one(self, kind: Kind) -> None:
         try:
