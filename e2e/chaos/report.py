@@ -52,7 +52,7 @@ def show(run: Campaign) -> None:
         looks = max(len(times) for times in run.witness.given_away.values())
         console.print(
             f"{len(run.witness.given_away)} times Slurm gave devices on before the pods of an ended hold were gone (an "
-            f"EXTERNAL node, or to a gang that waits), for at most {looks} looks"
+            f"EXTERNAL node, to a gang that waits, or within 3 s of a start of slurmctld), for at most {looks} looks"
         )
     console.print(machine())
     if run.problems:

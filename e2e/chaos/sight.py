@@ -8,11 +8,12 @@ import subprocess
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ClusterShell.NodeSet import NodeSet
 
-from e2e.chaos.daemons import LAB
+from e2e.chaos.daemons import CONTROLLER, LAB
 from e2e.lab.command import LabError
 from e2e.lab.kube_api import KubeApi
 from e2e.scenario.commands import CommandFailed, slurm
@@ -33,16 +34,22 @@ NODES = "/api/v1/nodes"
 UNREACHABLE = (OSError, LabError, CommandFailed, subprocess.TimeoutExpired)
 """What reading or writing raises while a server is down, frozen or starting."""
 
-_FIELD = re.compile(r"(?<!\S)(JobId|JobName|JobState|Partition|NodeList)=(\S*)")
+_FIELD = re.compile(r"(?<!\S)(JobId|JobName|JobState|Partition|NodeList|StartTime)=(\S*)")
 _MARKER = re.compile(r"(?<!\S)(?:AdminComment|Comment)=(\{\S*\})")
 _SHARE = re.compile(r"(?<!\S)Nodes=(\S+) CPU_IDs=\S* Mem=\S* GRES=(\S*)")
 _INDICES = re.compile(r"gpu(?::[^:(]+)?:\d+\(IDX:([0-9,-]+)\)")
+_STARTED = re.compile(r"^\[(\S+)\] slurmctld version \S+ started", re.MULTILINE)
+START_GAP_S = 3
+"""Seconds after a start of slurmctld in which it runs no epilog for what ends (seen with salloc and scancel alone)."""
 _local = threading.local()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as scontrol shows it; ``gang`` and ``attempt`` are those of the marker, empty and 0 without one."""
+    """A job as scontrol shows it; ``gang`` and ``attempt`` are those of the marker, empty and 0 without one.
+
+    ``began`` is in seconds since the epoch; 0 before it has begun.
+    """
 
     job_id: int
     name: str
@@ -52,14 +59,16 @@ class Job:
     attempt: int
     nodes: tuple[str, ...]
     devices: frozenset[Device]
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
     """A device with two owners.
 
-    ``is_given_away``: Slurm gave the device on before its pods were gone. On an EXTERNAL node nothing can keep it from
-    that; a hold of another gang does no harm, because its pods wait until the claim is freed.
+    ``is_given_away``: Slurm gave the device on before its pods were gone. On an EXTERNAL node, and in the first seconds
+    after a start of slurmctld, nothing can keep it from that; a hold of another gang does no harm, because its pods
+    wait until the claim is freed.
     """
 
     text: str
@@ -101,6 +110,7 @@ def parse_job(line: str) -> Job:
         devices=frozenset(
             (node, index) for nodes, gres in _SHARE.findall(line) for node in _expand(nodes) for index in _numbers(gres)
         ),
+        began=_seconds(fields.get("StartTime", "")),
     )
 
 
@@ -137,8 +147,19 @@ def label(obj: Object, name: str) -> str:
     return found
 
 
-def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str], Device]) -> set[Conflict]:
-    """Return every two owners of a device: two claims, two jobs, or a gang's claim and another's job."""
+def controller_starts() -> list[float]:
+    """Return when slurmctld has started, in seconds since the epoch."""
+    text = (LAB.logs / f"{CONTROLLER}.log").read_text(errors="replace")
+    return [_seconds(at) for at in _STARTED.findall(text)]
+
+
+def owners(
+    claims: list[Object], running: list[Job], known: dict[tuple[str, str], Device], starts: list[float]
+) -> set[Conflict]:
+    """Return every two owners of a device: two claims, two jobs, or a gang's claim and another's job.
+
+    ``starts`` are those of slurmctld: a job that ends within ``START_GAP_S`` of one gets no epilog (Slurm's own gap).
+    """
     in_claims: dict[Device, list[Object]] = defaultdict(list)
     in_jobs: dict[Device, list[Job]] = defaultdict(list)
     for claim in claims:
@@ -157,7 +178,9 @@ def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str]
             if key[0] and others:
                 ids = [job.job_id for job in others]
                 text = f"devices of {node} are in claim {_name(claim)} and held by jobs {ids}"
-                is_harmless = node.startswith(EXTERNAL) or all(job.gang for job in others)
+                is_harmless = node.startswith(EXTERNAL) or all(
+                    job.gang or any(0 <= job.began - start + 1 <= START_GAP_S + 1 for start in starts) for job in others
+                )
                 found.add(Conflict(text=text, is_given_away=is_harmless))
     for (node, _), several in in_jobs.items():
         if len(several) > 1:
@@ -167,6 +190,14 @@ def owners(claims: list[Object], running: list[Job], known: dict[tuple[str, str]
 
 def _name(obj: Object) -> str:
     return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _seconds(text: str) -> float:
+    """Return a time as Slurm writes it (the machine's own) in seconds since the epoch; 0 for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _expand(hostlist: str) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class Witness:
         )
         steady = [claim for claim in claims if _version(claim) in before]
         running = [job for job in jobs if job.state in HELD]
-        for conflict in sight.owners(steady, running, self._known):
+        for conflict in sight.owners(steady, running, self._known, sight.controller_starts()):
             kept = self.given_away if conflict.is_given_away else self.complaints
             kept.setdefault(conflict.text, []).append(time.time())
         for problem in _twice(seen.pods):

@@ -30,7 +30,7 @@ def claim(name: str, uid: str, attempt: int) -> dict[str, Any]:
 
 
 def text_of(claims: list[dict[str, Any]], jobs: list[Job]) -> str:
-    (found,) = owners(claims, jobs, KNOWN)
+    (found,) = owners(claims, jobs, KNOWN, [])
     return found.text
 
 
@@ -43,7 +43,7 @@ def test_a_job_is_read_with_its_marker_and_its_devices_on_each_node() -> None:
 
 
 def test_a_hold_and_its_own_claim_are_one_owner() -> None:
-    assert owners([claim("c", "u", 2)], [HOLD], KNOWN) == set()
+    assert owners([claim("c", "u", 2)], [HOLD], KNOWN, []) == set()
 
 
 def test_two_claims_two_jobs_and_a_claim_beside_anothers_job_are_two_owners() -> None:
@@ -55,14 +55,21 @@ def test_two_claims_two_jobs_and_a_claim_beside_anothers_job_are_two_owners() ->
 
 
 def test_a_mirrors_claim_may_lag_behind_its_job() -> None:
-    assert owners([claim("mirror", "", 0)], [HOLD], KNOWN) == set()
+    assert owners([claim("mirror", "", 0)], [HOLD], KNOWN, []) == set()
 
 
 def test_what_slurm_gave_away_of_an_external_node_is_told_apart_from_what_it_cannot_excuse() -> None:
     other = replace(HOLD, job_id=8, gang="", attempt=0)
-    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [other], KNOWN)] == [True]
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [other], KNOWN, [])] == [True]
     on_slurmd = replace(other, devices=frozenset({("gpu1", 0)}))
-    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [on_slurmd], ON_SLURMD)] == [False]
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [on_slurmd], ON_SLURMD, [])] == [False]
     to_a_gang = replace(on_slurmd, gang="v", attempt=1)
-    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [to_a_gang], ON_SLURMD)] == [True]
-    assert [found.is_given_away for found in owners([claim("a", "u", 2), claim("b", "v", 1)], [], KNOWN)] == [False]
+    assert [found.is_given_away for found in owners([claim("a", "u", 2)], [to_a_gang], ON_SLURMD, [])] == [True]
+    assert [found.is_given_away for found in owners([claim("a", "u", 2), claim("b", "v", 1)], [], KNOWN, [])] == [False]
+
+
+def test_what_slurm_gave_away_within_three_seconds_of_its_start_is_told_apart_too() -> None:
+    late = replace(HOLD, job_id=8, gang="", attempt=0, devices=frozenset({("gpu1", 0)}), began=100.0)
+    for starts, told_apart in (([97.5], True), ([100.4], True), ([96.0], False), ([101.5], False), ([], False)):
+        (found,) = owners([claim("a", "u", 2)], [late], ON_SLURMD, starts)
+        assert found.is_given_away is told_apart, starts
