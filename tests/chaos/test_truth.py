@@ -48,7 +48,7 @@ def test_a_true_record_is_believed(story: Story, rows: list[Row]) -> None:
         (FAILED, [row(1, "COMPLETED")], "1 of its holds are COMPLETED"),
         (SECOND, [row(1, "COMPLETED"), row(2, "CANCELLED", attempt=2, start=5)], "another attempt's"),
         (SECOND, [row(2, "COMPLETED", attempt=2)], "attempt 1 has no hold"),
-        (FAILED, [row(1, "FAILED", "9:0")], "FAILED 9:0"),
+        (FAILED, [row(1, "FAILED", "9:0")], "FAILED 9:0, its pods end with 3"),
         (FAILED, [row(1, "CANCELLED")], "no hold of that attempt says so"),
         (STORY, [row(1, "COMPLETED"), row(2, "OUT_OF_MEMORY", start=5)], "OUT_OF_MEMORY"),
         (STORY, [row(1, "FAILED", "1:0"), row(2, "COMPLETED", start=3)], "ran at the same time"),
