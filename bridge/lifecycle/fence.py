@@ -8,9 +8,11 @@ from bridge.lifecycle.actions import Action, DrainNodes, ResumeNodes
 from bridge.lifecycle.evidence import Remains
 from bridge.lifecycle.observed import Observed, own_holds
 from bridge.model.hold import GangKey
-from bridge.model.slurm import SlurmJob, SlurmNode
+from bridge.model.slurm import JobState, SlurmJob, SlurmNode
 from bridge.model.snapshot import Snapshot
 from bridge.wellknown import DRAIN_REASON
+
+_RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
 
 
 def is_ours(node: SlurmNode) -> bool:
@@ -21,8 +23,8 @@ def is_ours(node: SlurmNode) -> bool:
 def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangKey, Remains]) -> list[Action]:
     """Return which nodes to drain and which to resume. A node that is drained already keeps its reason.
 
-    A node is fenced while something unproven is on it that no hold covers, or whose end nobody will report and whose
-    hold is about to end; then it is resumed.
+    A node is fenced while something unproven is on it that no running hold covers, or whose end nobody will report and
+    whose hold is about to end; then it is resumed.
     """
     if snapshot.slurm is None:
         return []
@@ -58,10 +60,11 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
 
 
 def _covering(snapshot: Snapshot) -> dict[GangKey, list[SlurmJob]]:
+    """Return the holds that keep their nodes. A completing one only does while slurmctld is not restarted."""
     found: dict[GangKey, list[SlurmJob]] = {}
     for jobs in own_holds(snapshot).values():
         for job in jobs:
-            if job.holds_devices and job.marker is not None:
+            if job.state in _RUNS and not job.completing and job.marker is not None:
                 found.setdefault(job.marker.key, []).append(job)
     return found
 

@@ -141,3 +141,17 @@ def test_a_hold_whose_workdir_was_changed_before_it_ran_starts_no_pod():
     assert decision.status.outcome is not None
     assert "WorkDir" in decision.status.outcome.message
     assert not [action for stage in decision.stages for action in stage if isinstance(action, act.CreatePod)]
+
+
+def test_a_node_whose_epilog_waits_is_drained_too_because_a_restart_of_slurmctld_would_open_it():
+    place, owner = started("n1", "n2", "n3")
+    place.hanging_nodes.add("n2")
+    now(place.slurm.cancel(1))
+    place.run()
+    place.slurm.finish_epilog(1)
+    taker = place.slurm.sbatch(gpus=8, pin=["n2"])
+    assert not place.slurm.jobs[taker].is_running
+    place.hanging_nodes.clear()
+    place.run()
+    assert place.slurm.jobs[taker].is_running
+    assert_clean(place, owner)
