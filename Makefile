@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 LAB := $(PYTHON) -m e2e.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv fmt check unit e2e test demo bench bench-e2e bench-restart chaos lab-build lab-up lab-down lab-status lab-env operator protos
+.PHONY: help venv fmt check unit model e2e test demo bench bench-e2e bench-restart chaos lab-build lab-up lab-down lab-status lab-env operator protos
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ check: venv ## ruff, mypy --strict, import-linter
 unit: venv ## pure tests and tests against fakes, under two hash seeds where order could matter
 	PYTHONHASHSEED=1 $(BIN)/pytest tests
 	PYTHONHASHSEED=2 $(BIN)/pytest tests/lifecycle tests/placement
+
+model: venv ## 100 000 steps of random lives over the fakes; then each safeguard is removed and has to be missed
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.machine.run
+	PYTHONHASHSEED=0 $(BIN)/python -m tests.machine.mutate
 
 e2e: venv lab-up ## contract and end-to-end tests on the real servers
 	. <($(LAB) env) && $(BIN)/pytest e2e --timeout 400 --durations 10

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from tests.kube.fakerules import invalid
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of a JSON value; copy.deepcopy looks for more than there can be."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
+
+
 def merge(target: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:

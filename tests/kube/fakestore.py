@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 import secrets
 import uuid
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from operators.kube import resources
 from operators.kube.resources import Resource
+from tests.kube.fakepatch import copied
 from tests.kube.fakerules import Refused, check, invalid, pod_grace
 from tests.kube.structural import fill, schema_of
 
@@ -62,7 +62,7 @@ class Store:
         return self.objects[key]
 
     def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
-        new = copy.deepcopy(obj)
+        new = copied(obj)
         meta = new.setdefault("metadata", {})
         if meta.get("resourceVersion"):
             raise Refused(400, "BadRequest", "resourceVersion should not be set on objects to be created")
@@ -104,7 +104,7 @@ class Store:
     ) -> Object:
         """Patch: ``change`` gets a copy of the object and returns the new one."""
         old = self.find(key)
-        new = change(copy.deepcopy(old))
+        new = change(copied(old))
         wanted = new.get("metadata", {})
         for field in ("resourceVersion", "uid"):
             if wanted.get(field, old["metadata"][field]) != old["metadata"][field]:
@@ -122,7 +122,7 @@ class Store:
             return self._remove(key), True
         if "deletionTimestamp" in old["metadata"]:
             return old, False
-        new = copy.deepcopy(old)
+        new = copied(old)
         new["metadata"] |= {"deletionTimestamp": _now(), "deletionGracePeriodSeconds": grace}
         new["metadata"]["generation"] += 1
         self._commit("MODIFIED", key[0], new)
@@ -130,15 +130,15 @@ class Store:
 
     def _update(self, resource: Resource, old: Object, obj: Object, subresource: str, *, dry_run: bool) -> Object:
         has_status = resource.plural in _WITH_STATUS
-        new = copy.deepcopy(old)
+        new = copied(old)
         if subresource == "status":
             if not has_status:
                 raise Refused(404, "NotFound", "the server could not find the requested resource")
-            new["status"] = copy.deepcopy(obj.get("status") or {})
+            new["status"] = copied(obj.get("status") or {})
         else:
             kept = {field: old["metadata"][field] for field in _FIXED if field in old["metadata"]}
             status = old.get("status")
-            new = copy.deepcopy(obj)
+            new = copied(obj)
             new["metadata"] = {**new.get("metadata", {}), **kept}
             if has_status:
                 new.pop("status", None)
@@ -183,14 +183,14 @@ class Store:
         self._record(event, plural, obj, old)
 
     def _remove(self, key: Key) -> Object:
-        gone = copy.deepcopy(self.objects.pop(key))
+        gone = copied(self.objects.pop(key))
         self.version += 1
         gone["metadata"]["resourceVersion"] = str(self.version)
         self._record("DELETED", key[0], gone, gone)
         return gone
 
     def _record(self, event: str, plural: str, obj: Object, old: Object | None) -> None:
-        self.history.append(Change(self.version, event, plural, copy.deepcopy(obj), copy.deepcopy(old)))
+        self.history.append(Change(self.version, event, plural, copied(obj), copied(old)))
         self.wake()
 
     def wake(self) -> None:

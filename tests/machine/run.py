@@ -1,0 +1,61 @@
+"""Live many random lives and say what they were made of: ``python -m tests.machine.run``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+
+import structlog
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.machine.machine import COUNTS, Machine
+
+
+def main() -> int:
+    """Run; return the exit code. A failure is shrunk and printed, unless ``--brief``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lives", type=int, default=1600)
+    parser.add_argument("--steps", type=int, default=70, help="rules in one life")
+    parser.add_argument("--seed", type=int, default=None, help="default: the time")
+    parser.add_argument("--brief", action="store_true", help="stop at the first failure and name the invariant")
+    options = parser.parse_args()
+    chosen = int(time.time()) if options.seed is None else options.seed
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    chances = settings(
+        max_examples=options.lives,
+        stateful_step_count=options.steps,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        phases=[Phase.generate] if options.brief else [Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    began = time.monotonic()
+    if not options.brief:
+        print(f"seed {chosen}", flush=True)
+    seed(chosen)(Machine)
+    try:
+        run_state_machine_as_test(Machine, settings=chances)
+    except Exception as problem:
+        if not options.brief:
+            raise
+        print(COUNTS["steps"], str(problem).splitlines()[0])
+        return 1
+    if options.brief:
+        print(COUNTS["steps"])
+        return 0
+    _tell(time.monotonic() - began)
+    return 0
+
+
+def _tell(seconds: float) -> None:
+    for what, count in sorted(COUNTS.items()):
+        print(f"{count:9}  {what}")
+    print(f"{COUNTS['steps']} steps in {seconds:.0f} s, nothing violated")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
