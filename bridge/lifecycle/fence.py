@@ -37,8 +37,7 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
         is_ending = observed is None or observed.is_ending
         for name in sorted(left.unproven | left.claimed):
             node = snapshot.slurm.nodes.get(name)
-            # Where no epilog runs, Slurm may give a device away that is proven unused and still in its claim.
-            if node is None or (name not in left.unproven and not node.is_external):
+            if node is None:
                 continue
             is_covered = any(name in job.nodes for job in covering.get(key, ()))
             if is_covered and not (is_ending and name in left.quarantined):

@@ -144,7 +144,7 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     claims = {claim.rank: claim for claim in observed.claims}
     waiting = [member for member in roster.members if not claims[member.rank].is_allocated]
     if waiting:
-        return _allocate(observed, waiting, view, status)
+        return _allocate(observed, hold, waiting, view, status)
     return _go_on(observed, hold, status, view)
 
 
@@ -238,9 +238,14 @@ def _mismatch(observed: Observed, roster: Roster) -> str | None:
     return None
 
 
-def _allocate(observed: Observed, waiting: Sequence[Member], view: FleetView, status: GangStatus) -> Decision:
-    """Allocate the claims of ``waiting``, unless one of their devices is still in somebody else's claim."""
+def _allocate(
+    observed: Observed, hold: SlurmJob, waiting: Sequence[Member], view: FleetView, status: GangStatus
+) -> Decision:
+    """Allocate the claims of ``waiting`` on guarded nodes, unless one of their devices is still in another's claim."""
     gang = observed.gang
+    if unguarded(hold, view.slurm.nodes):
+        # The guard is written in this very cycle, and the next one sees it. Until then no epilog keeps a claim's node.
+        return Decision(gang=gang, status=status)
     pods, claims = {pod.rank: pod for pod in observed.pods}, {claim.rank: claim for claim in observed.claims}
     for member in waiting:
         others = view.ledger.other_claims(member.devices, claims[member.rank].uid)
@@ -260,7 +265,7 @@ def _allocate(observed: Observed, waiting: Sequence[Member], view: FleetView, st
 
 
 def _go_on(observed: Observed, hold: SlurmJob, status: GangStatus, view: FleetView) -> Decision:
-    """Ungate what is still gated, together, once every node is guarded; give back a claim that an admin took away."""
+    """Ungate what is still gated, together; give back a claim that an admin took away from a running pod."""
     gang, gated, strays = observed.gang, _ungate(observed), _unbound(observed)
     if not gated:
         strays = [pod for pod in strays if not _is_reserved_again(observed, pod)]
@@ -270,10 +275,7 @@ def _go_on(observed: Observed, hold: SlurmJob, status: GangStatus, view: FleetVi
         roster, ranks = build_roster(gang, hold, view), {pod.rank for pod in strays}
         if isinstance(roster, str):
             return Decision(gang=gang, status=status)
-        return _allocate(observed, [member for member in roster.members if member.rank in ranks], view, status)
-    if gated and unguarded(hold, view.slurm.nodes):
-        # The guard is written in this very cycle; the next one sees it.
-        return Decision(gang=gang, status=status)
+        return _allocate(observed, hold, [member for member in roster.members if member.rank in ranks], view, status)
     return Decision(gang=gang, stages=gated, status=_running(status, observed, view.now))
 
 

@@ -218,7 +218,7 @@ def test_a_node_that_vanished_from_kubernetes_is_not_taken_for_clean():
     assert node_state(place, "n2") == (False, "")
 
 
-def test_a_claim_that_is_not_freed_yet_fences_its_external_node_too():
+def test_a_claim_that_is_not_freed_yet_fences_its_node_too():
     owner = gang(deleting=True)
     free = node("n1", states=("IDLE", "EXTERNAL"))
     stopped = pod(owner, on="n1", deleting=True, stopped=True)

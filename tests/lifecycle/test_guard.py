@@ -35,13 +35,13 @@ def test_what_extra_says(text, ids, foreign):
     assert (guarded(seen), is_foreign(seen)) == (ids, foreign)
 
 
-def test_every_node_is_guarded_before_the_first_gate_goes_and_no_longer_than_needed():
+def test_every_node_is_guarded_before_the_first_claim_is_allocated_and_no_longer_than_needed():
     place, owner = world("n1", "n2", "n3"), gang()
     apply(place, owner)
     while "UngatePod" not in place.log:
         place.cycle()
         place.kubelet()
-    assert place.log.index("SetGuard") < place.log.index("UngatePod")
+    assert place.log.index("SetGuard") < place.log.index("AllocateClaim") < place.log.index("UngatePod")
     assert extras(place) == {"n1": "gangbridge:1", "n2": "gangbridge:1"}
     place.run()
     place.end_pods()
@@ -57,7 +57,7 @@ def test_no_pod_starts_while_a_node_cannot_be_guarded():
         place.cycle()
     place.slurm.nodes["n2"].extra = "rack=4"
     place.run()
-    assert "UngatePod" not in place.log
+    assert "AllocateClaim" not in place.log
     assert extras(place) == {"n1": "gangbridge:1", "n2": "rack=4"}
     place.slurm.nodes["n2"].extra = ""
     place.run()

@@ -96,10 +96,10 @@ MUTATIONS = (
         "            continue\n",
     ),
     _one(
-        "no pod is ungated before its node is guarded",
+        "no claim is allocated before its node is guarded",
         START,
-        "if gated and unguarded(hold, view.slurm.nodes):",
-        "if gated and not hold:",
+        "if unguarded(hold, view.slurm.nodes):",
+        "if not hold:",
     ),
     _one(
         "a node is guarded until the pods there are proven gone",
@@ -191,7 +191,7 @@ MUTATIONS = (
     Mutation(
         safeguard="all claims are allocated before any pod is ungated",
         changes=(
-            (START, "    if waiting:\n        return _allocate(observed, waiting, view, status)\n", ""),
+            (START, "    if waiting:\n        return _allocate(observed, hold, waiting, view, status)\n", ""),
             (
                 START,
                 "gang, gated, strays = observed.gang, _ungate(observed), _unbound(observed)\n",
