@@ -96,6 +96,13 @@ def holds_of(uid: str, among: list[Object]) -> list[Object]:
     return [record for record in among if uid in (record["admin_comment"] or record["comment"] or "")]
 
 
+def node(name: str) -> Object:
+    """Return a node as ``scontrol show node`` shows it."""
+    (record,) = json.loads(slurm("scontrol", "show", "node", name, "--json"))["nodes"]
+    found: Object = record
+    return found
+
+
 def accounted(job_id: int) -> Accounted:
     """Return what sacct says of a job."""
     fields = "jobid,state,exitcode,user,account,partition,qos"

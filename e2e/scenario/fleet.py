@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -54,6 +56,25 @@ def only(*nodes: str) -> Iterator[None]:
         yield
     finally:
         kubectl("uncordon", *closed)
+
+
+@contextmanager
+def lost(name: str) -> Iterator[None]:
+    """Take a KWOK node's kubelet away while the block runs: its pods stay as they are, and nobody reports of them."""
+    kubectl("label", "node", name, "lab.gangbridge.dev/kubelet=gone", "--overwrite")
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "for a scenario"}
+    patch = json.dumps({"status": {"conditions": [unknown]}})
+    # What the node controller would write after 50 s without a lease; the taint is its own.
+    kubectl("patch", "node", name, "--subresource=status", "--type=strategic", "-p", patch)
+    try:
+        yield
+    finally:
+        kubectl("label", "node", name, "lab.gangbridge.dev/kubelet=kwok", "--overwrite")
+        kubectl("wait", "node", name, "--for=condition=Ready", "--timeout=60s")
+        # A kubelet looks at all of its pods when it is back, KWOK only at those that change.
+        for pod in listed("pods", "--field-selector", f"spec.nodeName={name}", namespace=None):
+            meta = pod["metadata"]
+            kubectl("annotate", "pod", meta["name"], "-n", meta["namespace"], f"lab.gangbridge.dev/back={time.time()}")
 
 
 def fill(gpus_left: int = 0, nodes: tuple[str, ...] = (*REAL, *KWOK)) -> dict[str, int]:

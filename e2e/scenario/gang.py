@@ -26,6 +26,7 @@ def manifest(
     queue: str = "gpu",
     per_node: int | None = None,
     kwok: str | None = None,
+    terminating: str | None = None,
     grace_s: int = 2,
     namespace: str = NAMESPACE,
     pod_spec: Object | None = None,
@@ -33,14 +34,16 @@ def manifest(
 ) -> Object:
     """Return a GangJob of ``pods`` pods with ``gpus`` devices each.
 
-    ``kwok`` says how its pods end where no real kubelet runs them: run, succeed or fail.
+    ``kwok`` says how its pods end where no real kubelet runs them: run, succeed or fail; ``terminating`` how long they
+    take there to stop when they are deleted.
     """
     container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
     template: Object = {
         "spec": {"containers": [container], "terminationGracePeriodSeconds": grace_s, **(pod_spec or {})}
     }
-    if kwok:
-        template["metadata"] = {"annotations": {"kwok.gangbridge.dev/result": kwok}}
+    played = {"result": kwok, "terminating": terminating}
+    if annotations := {f"kwok.gangbridge.dev/{key}": value for key, value in played.items() if value}:
+        template["metadata"] = {"annotations": annotations}
     role: Object = {"name": "worker", "replicas": pods, "gres": f"gpu:h100:{gpus}", "template": template}
     if per_node:
         role["podsPerNode"] = per_node
