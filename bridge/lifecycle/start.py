@@ -25,7 +25,7 @@ from bridge.lifecycle.actions import (
 )
 from bridge.lifecycle.admission import Accepted
 from bridge.lifecycle.fleetview import FleetView
-from bridge.lifecycle.guard import WORK_DIR, unguarded
+from bridge.lifecycle.guard import WORK_DIR, is_foreign, unguarded
 from bridge.lifecycle.observed import Observed
 from bridge.lifecycle.status import set_condition
 from bridge.model.gang import ConditionType, Gang, GangStatus, Outcome, Result
@@ -243,8 +243,11 @@ def _allocate(
 ) -> Decision:
     """Allocate the claims of ``waiting`` on guarded nodes, unless one of their devices is still in another's claim."""
     gang = observed.gang
-    if unguarded(hold, view.slurm.nodes):
+    if missing := unguarded(hold, view.slurm.nodes):
         # The guard is written in this very cycle, and the next one sees it. Until then no epilog keeps a claim's node.
+        if taken := [name for name in missing if is_foreign(view.slurm.nodes[name])]:
+            message = f"somebody else's text is in Extra of {', '.join(taken)}"
+            status = set_condition(status, ConditionType.RUNNING, False, "NotGuarded", message, now=view.now)
         return Decision(gang=gang, status=status)
     pods, claims = {pod.rank: pod for pod in observed.pods}, {claim.rank: claim for claim in observed.claims}
     for member in waiting:

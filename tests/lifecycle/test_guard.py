@@ -59,6 +59,7 @@ def test_no_pod_starts_while_a_node_cannot_be_guarded():
     place.run()
     assert "AllocateClaim" not in place.log
     assert extras(place) == {"n1": "gangbridge:1", "n2": "rack=4"}
+    assert place.status(owner).message == "somebody else's text is in Extra of n2"
     place.slurm.nodes["n2"].extra = ""
     place.run()
     assert place.status(owner).phase is Phase.RUNNING
