@@ -98,8 +98,8 @@ MUTATIONS = (
     _one(
         "no claim is allocated before its node is guarded",
         START,
-        "if unguarded(hold, view.slurm.nodes):",
-        "if not hold:",
+        "if missing := unguarded(hold, view.slurm.nodes):",
+        "if missing := unguarded(hold, {}):",
     ),
     _one(
         "a node is guarded until the pods there are proven gone",
