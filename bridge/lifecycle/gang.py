@@ -16,6 +16,9 @@ from bridge.model.gang import ConditionType
 from bridge.model.slurm import JobState
 from bridge.queue.timeline import Timeline
 
+HELD = frozenset({"JobHeldAdmin", "JobHeldUser"})
+"""Reasons of a hold that somebody wants to stay where it is (scontrol hold)."""
+
 
 def decide(observed: Observed, context: Context, timelines: dict[str, Timeline]) -> Decision:
     """Return the next step of the gang; ``timelines`` (by partition) take up what it reserves."""
@@ -79,7 +82,8 @@ def _queue(
     gang = observed.gang
     is_held_back = gang.uid in context.held_back or end.retry_at(gang, context.now) > context.now
     if observed.hold is not None:
-        return start.wait(observed, observed.hold, accepted, view, timeline, may_move=not is_held_back)
+        may_move = not is_held_back and observed.hold.reason not in HELD
+        return start.wait(observed, observed.hold, accepted, view, timeline, may_move=may_move)
     if is_held_back:
         return Decision(gang=gang)
     return start.submit(observed, accepted, view, timeline)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bridge.errors import SlurmUnavailable
+from bridge.lifecycle import actions as act
 from bridge.lifecycle.plan import plan
-from bridge.model.gang import Phase, Result
+from bridge.model.gang import GangStatus, HoldStatus, Phase, Result
 from bridge.model.slurm import JobState
 from bridge.slurm.fake import Fault
-from tests.builders import NOW, devices, foreign_claim, gang, hold, node, snapshot
+from tests.builders import NOW, devices, foreign_claim, gang, hold, job, node, snapshot
 from tests.lifecycle.lives import apply
 from tests.lifecycle.world import world
 
@@ -290,3 +291,14 @@ def test_a_hold_that_slurmctld_failed_by_itself_is_lost_and_tried_again():
     told = replace(owner, status=decision.status)
     (decision,) = plan(snapshot([node("n1")], gangs=(told,), jobs=[failed])).decisions
     assert (decision.status.attempt, decision.status.restarts) == (2, 0)
+
+
+@pytest.mark.parametrize(("reason", "moves"), [("Resources", True), ("JobHeldAdmin", False), ("JobHeldUser", False)])
+def test_a_pin_stays_where_it_is_while_somebody_holds_the_job(reason, moves):
+    owner = gang(replicas=1, status=GangStatus(hold=HoldStatus(job_id=10, state="PENDING", nodes="n1")))
+    waits = hold(owner, 10, JobState.PENDING, reason=reason, required_nodes=("n1",), submit_time=NOW - 60)
+    seen = snapshot([node("n1"), node("n2")], gangs=(owner,), jobs=[job(1, on={"n1": range(8)}), waits])
+    (decision,) = plan(seen).decisions
+    moved = [action for stage in decision.stages for action in stage if isinstance(action, act.RepinHold)]
+    assert [action.nodes for action in moved] == ([("n2",)] if moves else [])
+    assert f"Slurm: {reason}" in decision.status.message
