@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ENDED_BY_SLURM = frozenset({"CANCELLED", "NODE_FAIL", "PREEMPTED", "REQUEUED", "TIMEOUT", "BOOT_FAIL"})
+TAKEN = frozenset({"NODE_FAIL", "PREEMPTED"})
 UNENDED = frozenset({"PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "CONFIGURING"})
 LOST_POD = 1
 """Exit code of a gang whose pod went without one."""
@@ -134,7 +135,8 @@ def _of_phase(story: Story, rows: list[Row]) -> Iterator[str]:
             yield f"its pods ended with {story.exit_code}, and no hold of that attempt says so: {_shown(rows)}"
     elif story.phase == "Failed" and not story.is_touched:
         yield f"it failed as {story.reason}, and nobody did anything to it: {_shown(rows)}"
-    failed = {row.attempt for row in rows if row.state == "FAILED" and row.seconds}
+    # Pods may have failed by themselves just before Slurm ended their hold in its own way: such an attempt may count.
+    failed = {row.attempt for row in rows if (row.state == "FAILED" and row.seconds) or row.state in TAKEN}
     is_free = not story.is_touched and not _was_taken(story, rows)
     if story.phase == "Failed" and is_free and len(failed) <= story.restarts:
         yield f"it failed after {len(failed)} of {story.restarts + 1} attempts: {_shown(rows)}"
@@ -145,8 +147,7 @@ def _of_phase(story: Story, rows: list[Row]) -> Iterator[str]:
 def _was_taken(story: Story, rows: list[Row]) -> bool:
     """Return whether Slurm or an admin ended the last hold while the pods came to their own end."""
     return any(
-        row.attempt == story.attempt and (row.job_id in story.touched_jobs or row.state in {"NODE_FAIL", "PREEMPTED"})
-        for row in rows
+        row.attempt == story.attempt and (row.job_id in story.touched_jobs or row.state in TAKEN) for row in rows
     )
 
 

@@ -32,8 +32,20 @@ def row(job_id: int, state: str, exit_code: str = "0:0", *, attempt: int = 1, st
         (replace(STORY, is_touched=True, touched_jobs=frozenset({"1"})), [row(1, "CANCELLED")]),
         (replace(STORY, is_gone=True, phase="Running"), [row(1, "CANCELLED")]),
         (STORY, [row(1, "COMPLETED"), row(2, "CANCELLED", start=1, seconds=2)]),
+        (
+            replace(FAILED, restarts=1, attempt=2),
+            [row(1, "NODE_FAIL"), row(2, "FAILED", "3:0", attempt=2, start=50)],
+        ),
     ],
-    ids=["success", "exit code", "node failed, then success", "taken by an admin", "deleted", "short duplicate"],
+    ids=[
+        "success",
+        "exit code",
+        "node failed, then success",
+        "taken by an admin",
+        "deleted",
+        "short duplicate",
+        "pods failed as their node did",
+    ],
 )
 def test_a_true_record_is_believed(story: Story, rows: list[Row]) -> None:
     assert complaints([story], rows) == []
