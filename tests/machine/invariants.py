@@ -148,7 +148,8 @@ class Auditor:
         if "deletionTimestamp" in pod["metadata"] or labels[wellknown.GANG_UID] in self.meddled:
             # Nothing binds it any more, or somebody else took away what was there when it was decided.
             return
-        self._check_guard(pod)
+        key = (labels[wellknown.GANG_UID], int(labels[wellknown.ATTEMPT]))
+        self._check_guard(key, actors._pinned_node(pod), f"{name} is ungated")
         mates = [
             mate
             for mate in self._pods()
@@ -166,16 +167,14 @@ class Auditor:
                     bool(bound), "I4", f"{name} is ungated before the claim of {mate['metadata']['name']} is its own"
                 )
 
-    def _check_guard(self, pod: Object) -> None:
-        labels, name = labels_of(pod), actors._pinned_node(pod)
+    def _check_guard(self, key: tuple[str, int], name: str, what: str) -> None:
         node = self._slurm.nodes.get(name)
         if node is None or node.external or name in self.exposed:
             return
-        key = (labels[wellknown.GANG_UID], int(labels[wellknown.ATTEMPT]))
         guarded = node.extra.removeprefix(GUARD).split(",") if node.extra.startswith(GUARD) else []
         holds = [job for job in self.holds() if key_of(job) == key and name in job.grants]
         is_guarded = any(str(job.job_id) in guarded for job in holds)
-        require(is_guarded, "I5 guard", f"{pod['metadata']['name']} is ungated on {name}, guarded for {guarded}")
+        require(is_guarded, "I5 guard", f"{what} on {name}, guarded for {guarded}")
 
     def _replicas(self, uid: str) -> int:
         for key, obj in self._objects.items():

@@ -22,6 +22,7 @@ from operators.kube.errors import Expired, unavailable
 from tests.machine.invariants import Auditor, require
 from tests.machine.invariants import key_of as _key
 from tests.machine.kubernetes import delete
+from tests.machine.network import Call, Network
 from tests.machine.plans import checked_plans
 from tests.machine.process import Process, borrowed_time
 from tests.machine.truth import Kubelet, end_grace, labels_of
@@ -48,6 +49,13 @@ LIMIT = 80
 
 COUNTS: Counter[str] = Counter()
 """What all lives of this process were made of."""
+
+
+def _chosen(network: Network, how: int) -> Call:
+    """Return a pending call; every other time one that changes slurmctld, if there is any."""
+    writes = [call for call in network.pending if call.is_write and "/" not in call.name] if how % 2 else []
+    among = writes or network.pending
+    return among[how // 2 % len(among)]
 
 
 # When rules are possible
@@ -204,7 +212,7 @@ class Machine(RuleBasedStateMachine):
         if process is None or not self._work(process, calls):
             return
         network = process.network
-        call = network.pending[how % len(network.pending)]
+        call = _chosen(network, how)
         match fate:
             case 0:
                 self._count("refused")
@@ -243,7 +251,7 @@ class Machine(RuleBasedStateMachine):
             process.is_frozen = True
             return
         if fate == 1:
-            process.network.pending[how % len(process.network.pending)].commit()
+            _chosen(process.network, how).commit()
         self._count("killed after a call" if fate == 1 else "killed before a call")
         self._kill(process)
 
@@ -266,17 +274,22 @@ class Machine(RuleBasedStateMachine):
         if is_deaf:
             process.lagging.update(WATCHED)
 
-    @step(_is_awake, is_frozen=st.booleans())
-    def leader_falls(self, is_frozen: bool) -> None:
-        """Whoever leads dies, or stops past its Lease."""
+    @step(_is_awake, fate=st.integers(0, 2))
+    def leader_falls(self, fate: int) -> None:
+        """Whoever leads dies, stops, or hears no more of the API server than answers to other calls, past its Lease."""
         leader = next((each for each in self.world.processes if each.leadership.leads and not each.is_frozen), None)
         if leader is None:
             return
         self._count("leader fell")
-        if is_frozen:
+        if fate == 0:
+            self._kill(leader)
+        elif fate == 1:
             leader.is_frozen = True
         else:
-            self._kill(leader)
+            leader.network.jammed = "get leases"
+            leader.lagging.update(WATCHED)
+            if _is_alone(self):
+                self.world.flow(self.world.start_process())
         self.world.pass_time(16.0)
 
     @step(_is_adrift, which=SMALL, is_lost=st.booleans())
@@ -592,6 +605,8 @@ class Machine(RuleBasedStateMachine):
             self.world.release_brake()
             self._round(5.0)
             self.auditor.check()
+            # A pod that was stripped of its finalizer before may go unseen only now.
+            self.world.vouch()
             for container in self.auditor.containers():
                 self.world.exit(container, "Succeeded")
             if self.world.is_at_rest():

@@ -17,7 +17,7 @@ from tests.machine.machine import COUNTS, Machine
 def main() -> int:
     """Run; return the exit code. A failure is shrunk and printed, unless ``--brief``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lives", type=int, default=1600)
+    parser.add_argument("--lives", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=70, help="rules in one life")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     parser.add_argument("--brief", action="store_true", help="stop at the first failure and name the invariant")
