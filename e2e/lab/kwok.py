@@ -14,21 +14,32 @@ PORT = 17500
 STAGES = Path(__file__).parent / "kwok"
 
 
+def _installed(lab: Layout) -> tuple[Path, ...]:
+    """Copy the stages to where they are for every clone: KWOK started anew plays no pod that was there before."""
+    folder = lab.state / "kwok"
+    folder.mkdir(parents=True, exist_ok=True)
+    copies = tuple(folder / path.name for path in sorted(STAGES.glob("*.yaml")))
+    for copy in copies:
+        copy.write_text((STAGES / copy.name).read_text())
+    return copies
+
+
 def up(lab: Layout) -> None:
+    stages = _installed(lab)
     supervise.ensure(
         lab,
         Daemon(
             name="kwok",
             argv=(
                 str(lab.kube_bin / "kwok"), f"--kubeconfig={lab.kubeconfig('kwok')}",
-                *(f"--config={path}" for path in sorted(STAGES.glob("*.yaml"))),
+                *(f"--config={path}" for path in stages),
                 "--manage-all-nodes=false",
                 f"--manage-nodes-with-label-selector={KUBELET_LABEL}={Kubelet.KWOK}",
                 # without leases its nodes are taken for dead after 40 s and their pods are evicted
                 "--node-lease-duration-seconds=40",
                 "--node-ip=127.0.0.1", "--cidr=10.64.0.0/12", f"--server-address=127.0.0.1:{PORT}",
             ),
-            files=tuple(sorted(STAGES.glob("*.yaml"))),
+            files=stages,
             ready=lambda: control_plane.healthy(PORT, tls=False),
             endpoint=f"http://127.0.0.1:{PORT}",
             port=PORT,
