@@ -72,6 +72,7 @@ class Campaign:
                 self.heal()
             finally:
                 self.keeper.stop()
+            load.uninstall()
             self.ended = time.time()
 
     def heal(self) -> None:

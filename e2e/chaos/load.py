@@ -162,3 +162,8 @@ def install() -> None:
     apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *queues)
     # Pods are refused before the controller manager has made it.
     kubectl("wait", "--for=create", "serviceaccount/default", "-n", NAMESPACE, "--timeout=30s")
+
+
+def uninstall() -> None:
+    """Delete the queues: other scenarios count them. Gangs of a failed run keep their namespace."""
+    kubectl("delete", "gangqueue", *QUEUES, "--ignore-not-found")
