@@ -108,7 +108,7 @@ def may_end(job: SlurmJob, context: Context) -> bool:
         if node is None:
             continue
         if name in quarantined:
-            if not node.is_drained:
+            if not node.is_closed:
                 return False
         elif job.job_id in guarded(node):
             return False

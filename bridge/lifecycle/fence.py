@@ -30,7 +30,7 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
         return []
     known = {each.gang.key: each for each in gangs}
     covering = _covering(snapshot)
-    drains: dict[str, set[str]] = {}
+    drained: dict[str, str] = {}
     fenced: set[str] = set()
     for key in sorted(remains):
         left, observed = remains[key], known.get(key)
@@ -43,19 +43,25 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
             if is_covered and not (is_ending and name in left.quarantined):
                 continue
             fenced.add(name)
-            if not node.is_drained:
-                drains.setdefault(_reason(key, observed), set()).add(name)
+            if not node.is_closed:
+                drained.setdefault(name, _reason(key, observed))
     managed = {node.slurm_node for node in snapshot.nodes}
-    resumes: dict[str, set[str]] = {}
-    for name in managed - fenced:
-        node = snapshot.slurm.nodes.get(name)
-        if node is not None and is_ours(node):
-            resumes.setdefault(node.reason, set()).add(name)
-    actions: list[Action] = [
-        DrainNodes(nodes=tuple(sorted(names)), reason=reason) for reason, names in sorted(drains.items())
-    ]
-    actions += [ResumeNodes(nodes=tuple(sorted(names)), reason=reason) for reason, names in sorted(resumes.items())]
-    return actions
+    resumed = {
+        name: node.reason
+        for name in managed - fenced
+        if (node := snapshot.slurm.nodes.get(name)) is not None and is_ours(node)
+    }
+    drains = [DrainNodes(nodes=names, reason=reason) for reason, names in _by_reason(drained)]
+    resumes = [ResumeNodes(nodes=names, reason=reason) for reason, names in _by_reason(resumed)]
+    return [*drains, *resumes]
+
+
+def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the nodes of every reason: one call takes many nodes, but one reason."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(reasons):
+        found.setdefault(reasons[name], []).append(name)
+    return [(reason, tuple(names)) for reason, names in sorted(found.items())]
 
 
 def _covering(snapshot: Snapshot) -> dict[GangKey, list[SlurmJob]]:

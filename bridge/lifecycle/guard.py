@@ -50,7 +50,7 @@ def guards(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
         each.hold.job_id for each in gangs if each.hold is not None and each.hold.state in _RUNS and not each.is_ending
     }
     # An epilog that waits for what nobody will report only delays the gang's next attempt: the node is closed anyway.
-    drained = {name for name, node in snapshot.slurm.nodes.items() if node.is_drained}
+    closed = {name for name, node in snapshot.slurm.nodes.items() if node.is_closed}
     wanted: dict[str, set[int]] = {}
     for jobs in own_holds(snapshot).values():
         served: set[GangKey] = set()
@@ -61,7 +61,7 @@ def guards(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
             served.add(job.marker.key)
             left = remains.get(job.marker.key, Remains())
             for name in job.nodes:
-                is_fenced = name in left.quarantined and name in drained
+                is_fenced = name in left.quarantined and name in closed
                 if job.job_id in current or (name in left.bound and not is_fenced):
                     wanted.setdefault(name, set()).add(job.job_id)
     texts: dict[str, list[str]] = {}

@@ -114,9 +114,12 @@ class SlurmNode:
         return not self.states & _CLOSED
 
     @property
-    def is_drainable(self) -> bool:
-        """True when a drain of ours would change no word of anybody else's."""
-        return may_drain(self.states, self.reason)
+    def is_closed(self) -> bool:
+        """True when it takes somebody's word to open the node: drained, failing, or DOWN by an admin.
+
+        There is nothing left for us to drain: it would change nothing, or somebody else's reason.
+        """
+        return not may_drain(self.states, self.reason)
 
 
 def may_drain(states: Collection[str], reason: str) -> bool:

@@ -9,9 +9,9 @@ import pytest
 from bridge.lifecycle import actions as act
 from bridge.lifecycle.evidence import Evidence, find_remains, read_evidence
 from bridge.lifecycle.plan import plan
-from bridge.model.gang import Phase
+from bridge.model.gang import Gang, Phase
 from bridge.model.hold import GangKey
-from bridge.model.kube import PodPhase
+from bridge.model.kube import ClaimView, PodPhase, PodView
 from bridge.slurm.fake import FakeNode, FakeSlurm
 from tests.builders import claim, gang, kube_node, node, pod, snapshot
 from tests.lifecycle.lives import apply, assert_clean, started
@@ -173,6 +173,20 @@ def test_a_foreign_drain_is_fence_enough_and_keeps_its_reason():
     assert node_state(place, "n2") == (True, "bad fan")
 
 
+def test_a_node_that_an_admin_took_down_is_fence_enough_and_nothing_is_asked_of_it_again():
+    place, owner = started("n1", "n2", "n3")
+    place.slurm.set_node("n2", "DOWN", reason="bad fan")
+    place.down_nodes.add("n2")
+    place.change(owner, deleting=True)
+    place.run()
+    assert not place.live_holds()
+    assert not place.cycle(), "a drain that changes nothing is work for ever"
+    place.down_nodes.clear()
+    place.run()
+    assert owner.uid not in place.gangs
+    assert now(place.slurm.view()).nodes["n2"].reason == "bad fan"
+
+
 def test_what_slurm_ends_first_on_an_external_node_is_fenced_until_the_pods_are_gone():
     nodes = [FakeNode(name=name, external=True) for name in ("n1", "n2")]
     place, owner = World(slurm=FakeSlurm(nodes)), gang()
@@ -220,17 +234,24 @@ def test_a_node_that_vanished_from_kubernetes_is_not_taken_for_clean():
 
 def test_a_claim_that_is_not_freed_yet_fences_its_node_too():
     owner = gang(deleting=True)
-    free = node("n1", states=("IDLE", "EXTERNAL"))
     stopped = pod(owner, on="n1", deleting=True, stopped=True)
     held = claim(owner, on=("n1", [0]))
-    drains = [
-        action
-        for chore in plan(snapshot([free], gangs=(owner,), pods=(stopped,), claims=(held,))).chores
-        for stage in chore.stages
-        for action in stage
-        if isinstance(action, act.DrainNodes)
-    ]
-    assert [action.nodes for action in drains] == [("n1",)]
+    assert [action.nodes for action in drains((owner,), (stopped,), (held,))] == [("n1",)]
+
+
+def test_a_node_with_pods_of_two_gangs_is_drained_once_and_names_one():
+    owners = gang("one", deleting=True), gang("two", deleting=True)
+    claims = tuple(claim(owner, on=("n1", [index])) for index, owner in enumerate(owners))
+    (drain,) = drains(owners, tuple(pod(owner, on="n1") for owner in owners), claims)
+    assert (drain.nodes, drain.reason) == (("n1",), "gangbridge: pods of research/one, attempt 1, are not proven gone")
+
+
+def drains(gangs: tuple[Gang, ...], pods: tuple[PodView, ...], claims: tuple[ClaimView, ...]) -> list[act.DrainNodes]:
+    """Return which drains are planned for the open EXTERNAL node n1."""
+    free = node("n1", states=("IDLE", "EXTERNAL"))
+    chores = plan(snapshot([free], gangs=gangs, pods=pods, claims=claims)).chores
+    actions = [action for chore in chores for stage in chore.stages for action in stage]
+    return [action for action in actions if isinstance(action, act.DrainNodes)]
 
 
 READY = Evidence(ready=frozenset({"n1"}), fenced=frozenset({"n9"}))

@@ -92,7 +92,7 @@ MUTATIONS = (
     _one(
         "a hold with something unproven ends after the fence is up",
         END,
-        "            if not node.is_drained:\n                return False\n",
+        "            if not node.is_closed:\n                return False\n",
         "            continue\n",
     ),
     _one(
@@ -110,20 +110,20 @@ MUTATIONS = (
     _one(
         "a node with something unproven and no hold is drained",
         FENCE,
-        "                drains.setdefault(_reason(key, observed), set()).add(name)\n",
+        "                drained.setdefault(name, _reason(key, observed))\n",
         "                pass\n",
     ),
     _one(
         "a fence is lifted on evidence",
         FENCE,
-        "for name in managed - fenced:",
-        "for name in managed:",
+        "for name in managed - fenced\n",
+        "for name in managed\n",
     ),
     _one(
         "others' drains are left alone",
         FENCE,
-        "if node is not None and is_ours(node):",
-        "if node is not None and node.is_drained:",
+        "is not None and is_ours(node)",
+        "is not None and node.is_drained",
     ),
     _one(
         "others' notes in Extra are left alone",

@@ -489,7 +489,7 @@ async def a_drain_of_somebody_else_stands(world: World) -> None:
         await world.port.drain([node], MINE)
         await world.port.resume([node], MINE)
         seen = (await world.port.view()).nodes[node]
-        assert (seen.is_drained, seen.reason, seen.is_drainable) == (True, "bad fan", False)
+        assert (seen.is_drained, seen.reason, seen.is_closed) == (True, "bad fan", True)
     finally:
         await world.resume(node)
 
@@ -501,7 +501,7 @@ async def a_node_that_somebody_took_down_keeps_his_reason(world: World) -> None:
     try:
         await world.port.drain([node], MINE)
         seen = (await world.port.view()).nodes[node]
-        assert (seen.is_drained, seen.reason, seen.is_drainable) == (False, "bad fan", False)
+        assert (seen.is_drained, seen.reason, seen.is_closed) == (False, "bad fan", True)
     finally:
         await world.resume(node)
 
