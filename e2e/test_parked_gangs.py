@@ -58,7 +58,7 @@ def test_five_parked_gangs_say_why_in_the_servers_words_and_start_when_the_cause
         assert "exceeded quota: no-pods, requested: pods=1" in gangs["thrifty"].parked("PodRejected")
         assert 'violates PodSecurity "restricted' in gangs["loose"].parked("PodRejected")
         assert {each.status()["phase"] for each in gangs.values()} == {"Pending"}
-        assert {job["job_id"] for job in batch.jobs()} == before, "nothing was submitted"
+        assert {job["job_id"] for job in batch.jobs()} <= before, "nothing was submitted"
         assert listed("pods,resourceclaims") == []
 
         _remove_obstacles()
