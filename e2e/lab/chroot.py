@@ -37,14 +37,14 @@ def enter(lab: Layout) -> None:
     mounts.mount(root / "run", "-t", "tmpfs", "tmpfs", "-o", "mode=755,size=64m")
     mounts.mount(root / "var/log/slurm", "--bind", str(logs))
     mounts.mount(root / SCRATCH_INSIDE[1:], "--bind", str(lab.scratch))
-    _show_clone(lab)
+    show_clone(lab)
     # the Slurm daemons listen on the address of the machine's own name, which must be the loopback one in here
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n::1 localhost\n")
     if Path("/etc/resolv.conf").exists():
         shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
 
 
-def _show_clone(lab: Layout) -> None:
+def show_clone(lab: Layout) -> None:
     """Mount this clone, in the place of another one that the lab served before: workers run its code."""
     inside = lab.root / CLONE_INSIDE[1:]
     if inside.exists() and not inside.samefile(lab.clone):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.lab import external, fleet, images, slurm, slurm_root, wrappers
+from e2e.lab import chroot, external, fleet, images, slurm, slurm_root, wrappers
 from e2e.lab.layout import Layout
 
 CONFIGS = Path(__file__).parents[2] / "slurm-configs"
@@ -96,3 +96,18 @@ def test_image_layer_links_every_applet():
     assert {name: entries[f"bin/{name}"].linkname for name in ("sh", "ls")} == {"sh": "busybox", "ls": "busybox"}
     assert entries["tmp"].mode == 0o1777
     assert images.layer({"bin/busybox": b"x"}, ["sh", "ls"]) == layer
+
+
+@pytest.mark.parametrize(("shown", "unmounted"), [("another clone", True), ("the clone", False), (None, False)])
+def test_the_root_shows_the_clone_that_the_lab_is_brought_up_from(lab, monkeypatch, shown, unmounted):
+    """Workers of the Slurm root run this code."""
+    lab.clone.mkdir()
+    inside, done = lab.root / "opt/gangbridge", []
+    if shown is not None:
+        inside.parent.mkdir(parents=True)
+        (lab.clone.parent / shown).mkdir(exist_ok=True)
+        inside.symlink_to(lab.clone.parent / shown)
+    monkeypatch.setattr(chroot.mounts, "unmount", lambda folder: done.append(("unmount", folder)))
+    monkeypatch.setattr(chroot.mounts, "mount", lambda point, *options: done.append(("mount", point, options[-1])))
+    chroot.show_clone(lab)
+    assert done == [("unmount", inside)] * unmounted + [("mount", inside, str(lab.clone))]
