@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from e2e.scenario import audit, batch, fleet, gang
-from e2e.scenario.commands import CommandFailed, Object, kubectl, slurm
+from e2e.scenario.commands import CommandFailed, Object, found, kubectl, slurm
 from e2e.scenario.eventually import eventually, stays
 from e2e.scenario.gang import Gang
 
@@ -47,6 +47,19 @@ def test_a_pending_hold_that_an_admin_holds_waits_as_it_is_and_says_so() -> None
         slurm("scontrol", "release", str(job_id))
         patient.wait_for("Running")
     assert [hold["job_id"] for hold in patient.holds()] == [job_id]
+
+
+def test_nobody_gives_away_a_node_of_a_running_hold_under_its_pods() -> None:
+    """slurmctld would free the node at once, without an epilog, and the next job would start beside the pods."""
+    with fleet.only(*fleet.KWOK):
+        whole = gang.submit("whole", pods=2, gpus=8, per_node=1, kwok="run")
+        whole.wait_for("Running")
+    job_id = whole.hold()["job_id"]
+    for user in ("alice", "root"):
+        with pytest.raises(CommandFailed):
+            slurm("scontrol", "update", f"JobId={job_id}", "NodeList=gpu2", user=user)
+    assert batch.nodes(whole.hold()["nodes"]) == ["gpu2", "gpu3"]
+    assert (whole.status()["phase"], whole.status()["attempt"]) == ("Running", 1)
 
 
 def test_a_drain_of_somebody_else_keeps_its_reason_and_stays() -> None:
@@ -101,6 +114,23 @@ def test_a_claim_that_was_deallocated_is_given_back_to_its_pod() -> None:
     assert (robbed.status()["phase"], robbed.status()["attempt"]) == ("Running", 1)
 
 
+def test_a_node_whose_extra_somebody_else_uses_takes_no_gang_and_keeps_its_text() -> None:
+    slurm("scontrol", "update", f"NodeName={SLURM}", "Extra=rack 7")
+    try:
+        eventually(_is_closed_for_gangs, "the node is closed for gangs")
+        with fleet.only(NODE):
+            shut_out = gang.submit("shut-out", kwok="run")
+            _assert_says(shut_out, "1 with somebody else's text in Extra")
+            assert batch.node(SLURM)["extra"] == "rack 7"
+            assert (shut_out.holds(), shut_out.pods()) == ([], [])
+            slurm("scontrol", "update", f"NodeName={SLURM}", "Extra=")
+            shut_out.wait_for("Running")
+            assert batch.node(SLURM)["extra"] == f"gangbridge:{shut_out.hold()['job_id']}"
+    finally:
+        if batch.node(SLURM)["extra"] == "rack 7":
+            slurm("scontrol", "update", f"NodeName={SLURM}", "Extra=")
+
+
 def _assert_says(of: Gang, words: str) -> None:
     def probe() -> bool:
         message = of.status().get("message", "")
@@ -108,6 +138,13 @@ def _assert_says(of: Gang, words: str) -> None:
         return True
 
     eventually(probe, f"{of.name} says why it waits")
+
+
+def _is_closed_for_gangs() -> bool:
+    main = found("fleet", "main", namespace=None)
+    assert main is not None
+    closed = {entry["nodes"]: entry["reason"] for entry in main["status"]["closed"]}
+    return closed.get(SLURM) == "with somebody else's text in Extra"
 
 
 def _is_pinned(of: Gang, job_id: int) -> bool:
