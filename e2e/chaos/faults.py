@@ -126,22 +126,20 @@ def hold_extended(field: Field, kind: str) -> None:
 
 
 def node_down(field: Field, kind: str) -> None:
-    node = field.rng.choice(fleet.gpu_nodes())
-    if _state(node.slurm) & {"DRAIN", "DOWN"}:
-        return
-    field.diary.note(kind, node.slurm)
-    _scontrol("scontrol", "update", f"NodeName={node.slurm}", "State=DOWN", f"Reason={DOWN_REASON}")
-    _wait(field, 2, 5)
-    resume(node.slurm)
+    _close(field, kind, "DOWN", DOWN_REASON, most_s=5)
 
 
 def node_drained(field: Field, kind: str) -> None:
+    _close(field, kind, "DRAIN", DRAIN_REASON, most_s=6)
+
+
+def _close(field: Field, kind: str, state: str, reason: str, *, most_s: int) -> None:
     node = field.rng.choice(fleet.gpu_nodes())
     if _state(node.slurm) & {"DRAIN", "DOWN"}:
         return
     field.diary.note(kind, node.slurm)
-    _scontrol("scontrol", "update", f"NodeName={node.slurm}", "State=DRAIN", f"Reason={DRAIN_REASON}")
-    _wait(field, 2, 6)
+    _scontrol("scontrol", "update", f"NodeName={node.slurm}", f"State={state}", f"Reason={reason}")
+    _wait(field, 2, most_s)
     resume(node.slurm)
 
 

@@ -160,22 +160,10 @@ def test_a_deleted_gang_waits_for_what_is_not_proven_and_says_so():
     assert node_state(place, "n2") == (False, "")
 
 
-def test_a_foreign_drain_is_fence_enough_and_keeps_its_reason():
+@pytest.mark.parametrize("state", ["DRAIN", "DOWN"])
+def test_a_node_that_an_admin_closed_is_fence_enough_and_keeps_his_reason(state):
     place, owner = started("n1", "n2", "n3")
-    place.slurm.set_node("n2", "DRAIN", reason="bad fan")
-    place.down_nodes.add("n2")
-    place.change(owner, deleting=True)
-    place.run()
-    assert not place.live_holds()
-    place.down_nodes.clear()
-    place.run()
-    assert owner.uid not in place.gangs
-    assert node_state(place, "n2") == (True, "bad fan")
-
-
-def test_a_node_that_an_admin_took_down_is_fence_enough_and_nothing_is_asked_of_it_again():
-    place, owner = started("n1", "n2", "n3")
-    place.slurm.set_node("n2", "DOWN", reason="bad fan")
+    place.slurm.set_node("n2", state, reason="bad fan")
     place.down_nodes.add("n2")
     place.change(owner, deleting=True)
     place.run()
@@ -184,7 +172,7 @@ def test_a_node_that_an_admin_took_down_is_fence_enough_and_nothing_is_asked_of_
     place.down_nodes.clear()
     place.run()
     assert owner.uid not in place.gangs
-    assert now(place.slurm.view()).nodes["n2"].reason == "bad fan"
+    assert node_state(place, "n2") == (state == "DRAIN", "bad fan")
 
 
 def test_what_slurm_ends_first_on_an_external_node_is_fenced_until_the_pods_are_gone():
