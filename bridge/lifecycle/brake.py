@@ -12,12 +12,12 @@ from bridge.lifecycle.context import Context
 from bridge.lifecycle.observed import Observed, own_holds
 from bridge.lifecycle.outcome import detect
 from bridge.model.fleet import BrakeSpec
-from bridge.model.gang import Result
+from bridge.model.gang import GangSpec, Result
 from bridge.model.snapshot import Snapshot
 from bridge.wellknown import MIRROR_NAMESPACE
 
 _LOST = frozenset({Result.HOLD_LOST, Result.NODE_FAILED, Result.POD_LOST})
-"""Ends that nobody ordered. A scancel, a time limit or a preemption is an order, however many gangs it ends."""
+"""Ends that nobody may have ordered. A scancel, a time limit, a preemption is an order, however many gangs it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,24 @@ def _is_too_much(limits: BrakeSpec, lost: int, total: int) -> bool:
 def _gangs(gangs: Sequence[Observed], context: Context) -> tuple[str, list[str], int]:
     """Return the gangs with a hold that seem to have ended without an order, of those that nobody is ending."""
     alive = [each for each in gangs if each.gang.status.hold is not None and not each.is_ending]
-    lost = [each for each in alive if (found := detect(each, context)) is not None and found.result in _LOST]
+    lost = [each for each in alive if _looks_lost(each, context)]
     return "gangs", [f"{each.gang.namespace}/{each.gang.name}" for each in lost], len(alive)
+
+
+def _looks_lost(observed: Observed, context: Context) -> bool:
+    found = detect(observed, context)
+    if found is None or found.result not in _LOST:
+        return False
+    return found.result is not Result.POD_LOST or not _are_deleted(observed, context)
+
+
+def _are_deleted(observed: Observed, context: Context) -> bool:
+    """Return whether all pods are there, and those that go were deleted where their end can be told: an order too."""
+    spec, evidence = observed.gang.spec, context.evidence
+    is_whole = isinstance(spec, GangSpec) and len(observed.pods) == spec.role.replicas
+    return is_whole and all(
+        evidence.is_awaited(pod) or evidence.is_stopped(pod) for pod in observed.pods if pod.deleting
+    )
 
 
 def _holds(snapshot: Snapshot) -> tuple[str, list[str], int]:

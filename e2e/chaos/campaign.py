@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from e2e.chaos import daemons, faults, leftovers, load, sight, truth
+from e2e.chaos.admin import Admin
 from e2e.chaos.diary import Diary
 from e2e.chaos.faults import KINDS, Field, Kind
 from e2e.chaos.keeper import Keeper
@@ -47,6 +48,7 @@ class Campaign:
         self.diary = Diary()
         self.witness = Witness(load.NAMESPACE)
         self.keeper = Keeper(self.diary, self._random("operator"))
+        self.admin = Admin()
         self.logs = {log: log.stat().st_size if log.exists() else 0 for log in self.keeper.logs}
         self.load = Load(self.seed, self._random("load"), self.witness)
         self._field = Field(rng=self._random("faults"), diary=self.diary, keeper=self.keeper, witness=self.witness)
@@ -59,6 +61,7 @@ class Campaign:
             self._until_empty()
             self.first_job = max((job.job_id for job in sight.jobs()), default=0) + 1
             self.witness.start()
+            self.admin.start()
             self.load.start()
             self._inject()
             self.load.stop()
@@ -71,6 +74,7 @@ class Campaign:
             try:
                 self.heal()
             finally:
+                self.admin.stop()
                 self.keeper.stop()
             load.uninstall()
             self.ended = time.time()

@@ -48,6 +48,8 @@ def show(run: Campaign) -> None:
         f"{run.witness.looks} looks at both servers, "
         f"{run.witness.blind} at a silent one; {run.ended - run.began:.0f} s"
     )
+    if run.admin.releases:
+        console.print(f"{run.admin.releases} times so much looked lost at once that the admin had to release the brake")
     if run.witness.given_away:
         looks = max(len(times) for times in run.witness.given_away.values())
         console.print(

@@ -77,6 +77,16 @@ def test_what_somebody_ordered_is_believed_however_much_it_is(state):
     assert ended(decided) == 10
 
 
+def test_pods_that_somebody_deletes_under_a_kubelet_that_answers_are_an_order():
+    seen = running(10, lost=0)
+    deleted = tuple(replace(each, deleting=True) for each in seen.pods)
+    assert ended(plan(replace(seen, pods=deleted))) == 10
+    evicted = plan(replace(seen, pods=deleted, nodes=tuple(replace(each, ready=False) for each in seen.nodes)))
+    assert evicted.brake is not None, "every kubelet is silent: it is rather the network"
+    vanished = plan(replace(seen, pods=()))
+    assert vanished.brake is not None, "nobody saw them go"
+
+
 def test_nodes_that_all_fail_at_once_are_not():
     assert plan(running(10, lost=10, state=JobState.NODE_FAIL)).brake is not None
 
