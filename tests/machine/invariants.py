@@ -14,11 +14,12 @@ from typing import Any
 
 from bridge import wellknown
 from bridge.model.hold import GangKey, Marker
+from bridge.model.slurm import JobState, SlurmView
 from bridge.slurm.fake import FakeSlurm
 from bridge.slurm.fake_records import FakeJob
 from tests.kube import actors
 from tests.kube.fakestore import Change
-from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_of, slots_of_job
+from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_in, slots_of, slots_of_job
 
 Object = dict[str, Any]
 GUARD = "gangbridge:"
@@ -217,8 +218,13 @@ class Auditor:
     def hold_is_changed(self, job: FakeJob, operator: str) -> None:
         require(self.is_hold(job), "I8", f"{operator} changes job {job.job_id}, which is no hold of ours")
 
-    def nodes_changed(self, before: dict[str, tuple[frozenset[str], str, str]], operator: str) -> None:
-        """An operator has changed node records: ``before`` are state, reason and Extra by node."""
+    def nodes_changed(
+        self, before: dict[str, tuple[frozenset[str], str, str]], operator: str, known: SlurmView | None
+    ) -> None:
+        """An operator has changed node records: ``before`` are state, reason and Extra by node.
+
+        ``known`` is the last view that it had been given when it sent that.
+        """
         for name, (states, reason, extra) in before.items():
             node = self._slurm.nodes.get(name)
             if node is None:
@@ -229,10 +235,17 @@ class Auditor:
             if node.extra != extra:
                 require(not extra or extra.startswith(GUARD), "I8", f"{operator} overwrites Extra {extra!r} of {name}")
             if "DRAIN" in states and "DRAIN" not in node.states:
-                self._resumed(name, operator)
+                self._resumed(name, operator, known)
 
-    def _resumed(self, name: str, operator: str) -> None:
-        covered: frozenset[Slot] = frozenset().union(*(slots_of_job(job) for job in self.holds() if job.holds_nodes))
+    def _resumed(self, name: str, operator: str, known: SlurmView | None) -> None:
+        """I5: who lifts a fence knows of a hold that has the devices, or that nobody uses them.
+
+        The hold may end while the request is under way: then nobody can have known.
+        """
+        covered = {slot for job in self.holds() if job.holds_nodes for slot in slots_of_job(job)}
+        for job in known.jobs.values() if known is not None else ():
+            if job.marker is not None and job.marker.cluster == self.cluster and job.state is JobState.RUNNING:
+                covered |= slots_in(job.gres)
         for container in self.containers():
             is_safe = container.node != name or not container.gang or container.slots <= covered
             require(is_safe, "I5", f"{operator} resumes {name} while {container} runs there without a hold")

@@ -47,14 +47,11 @@ def main() -> int:
     if options.brief:
         print(COUNTS["steps"])
         return 0
-    _tell(time.monotonic() - began)
-    return 0
-
-
-def _tell(seconds: float) -> None:
     for what, count in sorted(COUNTS.items()):
         print(f"{count:9}  {what}")
-    print(f"{COUNTS['steps']} steps in {seconds:.0f} s, nothing violated")
+    seconds = time.monotonic() - began
+    print(f"{COUNTS['steps']} steps in {COUNTS['lives']} lives, seed {chosen}, {seconds:.0f} s: nothing violated")
+    return 0
 
 
 if __name__ == "__main__":

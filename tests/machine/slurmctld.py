@@ -14,10 +14,14 @@ from tests.machine.invariants import Auditor
 
 
 class Slurmctld(FakeSlurm):
-    """What operators write is shown to ``auditor``; ``writer`` names the operator whose request is carried out."""
+    """What operators write is shown to ``auditor``; ``writer`` names the operator whose request is carried out.
+
+    ``known`` is the last view that it had been given when it sent the request.
+    """
 
     auditor: Auditor
     writer: Callable[[], str]
+    known: SlurmView | None = None
 
     async def view(self) -> SlurmView:
         found = await super().view()
@@ -113,7 +117,7 @@ class Slurmctld(FakeSlurm):
         before = {name: (node.states, node.reason, node.extra) for name, node in self.nodes.items()}
         yield
         with self.auditor.noting():
-            self.auditor.nodes_changed(before, self.writer())
+            self.auditor.nodes_changed(before, self.writer(), self.known)
 
     def admin_drain(self, node: str) -> None:
         """Drain a node for a reason of the site's own."""
