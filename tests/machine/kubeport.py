@@ -35,7 +35,9 @@ class Stream:
         self._end: Exception | None = None
 
     def deliver(self, store: Store, most: int | None = None) -> bool:
-        """Tell up to ``most`` changes more, in order; return whether anything was told."""
+        """Tell up to ``most`` changes more, in order; return whether anything was told. A broken one tells nothing."""
+        if self._end is not None:
+            return False
         news = _since(store.history, self.position)
         told = 0
         for change in news:
