@@ -36,7 +36,7 @@ class Stream:
 
     def deliver(self, store: Store, most: int | None = None) -> bool:
         """Tell up to ``most`` changes more, in order; return whether anything was told. A broken one tells nothing."""
-        if self._end is not None:
+        if self.is_broken:
             return False
         news = _since(store.history, self.position)
         told = 0
@@ -50,6 +50,11 @@ class Stream:
         if told:
             self._wake()
         return bool(told)
+
+    @property
+    def is_broken(self) -> bool:
+        """True until its reader has found out, and opens another."""
+        return self._end is not None
 
     def fail(self, error: Exception) -> None:
         """Break the connection."""

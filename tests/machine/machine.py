@@ -144,6 +144,9 @@ def step(
 ) -> Callable[[Callable[..., None]], Any]:
     """Make a rule of a method, possible ``when`` that holds: it is counted, and everything is checked after it."""
 
+    def is_possible(life: Machine, name: str) -> bool:
+        return (not life.among or name in life.among) and (when is None or bool(when(life)))
+
     def made(method: Callable[..., None]) -> Any:
         @wraps(method)
         def taken(self: Machine, **chosen: Any) -> None:
@@ -154,14 +157,15 @@ def step(
             method(self, **chosen)
             self.auditor.check()
 
-        made = rule(**choices)(taken)
-        return precondition(when)(made) if when else made
+        return precondition(lambda life: is_possible(life, method.__name__))(rule(**choices)(taken))
 
     return made
 
 
 class Machine(RuleBasedStateMachine):
-    """One life."""
+    """One life. ``among`` are the only rules in it, if any are named: what is rare otherwise happens often."""
+
+    among: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()

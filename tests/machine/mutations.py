@@ -18,14 +18,18 @@ LOOP = "operators/loop.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """``changes`` are exact replacements (file, old text, new text); each old text stands there exactly once."""
+    """``changes`` are exact replacements (file, old text, new text); each old text stands there exactly once.
+
+    Where a safeguard matters only in a rare situation, ``among`` are the rules that lead to it; empty means all.
+    """
 
     safeguard: str
     changes: tuple[tuple[str, str, str], ...]
+    among: tuple[str, ...] = ()
 
 
-def _one(safeguard: str, path: str, old: str, new: str) -> Mutation:
-    return Mutation(safeguard=safeguard, changes=((path, old, new),))
+def _one(safeguard: str, path: str, old: str, new: str, among: tuple[str, ...] = ()) -> Mutation:
+    return Mutation(safeguard=safeguard, changes=((path, old, new),), among=among)
 
 
 MUTATIONS = (

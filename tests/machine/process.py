@@ -129,7 +129,7 @@ class Process:
 
     def hears(self, plural: str) -> bool:
         """Return whether the process learns at once what happens to objects of a type, and writes none just now."""
-        is_open = any(stream.resource.plural == plural for stream in self.client.streams)
+        is_open = any(stream.resource.plural == plural and not stream.is_broken for stream in self.client.streams)
         return is_open and not any(plural in call.name for call in self.network.pending)
 
     def deliver(self, plural: str = "", most: int | None = None) -> bool:

@@ -20,6 +20,7 @@ def main() -> int:
     parser.add_argument("--lives", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=70, help="rules in one life")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
+    parser.add_argument("--among", default="", help="the only rules, by name and separated by commas; default: all")
     parser.add_argument("--brief", action="store_true", help="stop at the first failure and name the invariant")
     options = parser.parse_args()
     chosen = int(time.time()) if options.seed is None else options.seed
@@ -36,6 +37,7 @@ def main() -> int:
     began = time.monotonic()
     if not options.brief:
         print(f"seed {chosen}", flush=True)
+    Machine.among = frozenset(filter(None, options.among.split(",")))
     seed(chosen)(Machine)
     try:
         run_state_machine_as_test(Machine, settings=chances)
