@@ -202,12 +202,20 @@ class Auditor:
         require(marker.key not in known, "I6", f"{operator} submits a hold of {marker.key} twice without a look")
         known.add(marker.key)
 
-    def hold_ends(self, job: FakeJob, operator: str, *, is_cancel: bool) -> None:
-        """An operator is about to cancel or complete a job."""
+    def hold_ends(self, job: FakeJob, operator: str, known: SlurmView | None, *, is_cancel: bool) -> None:
+        """An operator is about to cancel or complete a job; ``known`` as in ``nodes_changed``.
+
+        Of two holds it cancels the younger, and cannot know when the older one is ended by somebody else meanwhile.
+        """
         require(self.is_hold(job), "I8", f"{operator} ends job {job.job_id}, which is no hold of ours")
         if is_cancel:
             live = [each for each in self.holds() if key_of(each) == key_of(job) and each.end_time is None]
-            wanted = len(live) == 1 and self.is_wanted(key_of(job))
+            is_younger = any(
+                other.marker is not None and other.marker.key == job.marker.key and other.is_live
+                for other in (known.jobs.values() if known is not None and job.marker is not None else ())
+                if other.job_id < job.job_id
+            )
+            wanted = len(live) == 1 and not is_younger and self.is_wanted(key_of(job))
             require(not wanted, "I6", f"{operator} cancels job {job.job_id}, the hold of a gang that goes on")
         slots = slots_of_job(job) if job.is_running else frozenset()
         for container in self.containers():

@@ -110,7 +110,7 @@ class Slurmctld(FakeSlurm):
         job = self.jobs.get(job_id)
         if job is not None and job.end_time is None and not self.down:
             with self.auditor.noting():
-                self.auditor.hold_ends(job, self.writer(), is_cancel=is_cancel)
+                self.auditor.hold_ends(job, self.writer(), self.known, is_cancel=is_cancel)
 
     @contextmanager
     def _node_writes(self) -> Iterator[None]:
