@@ -156,6 +156,8 @@ def step(
             COUNTS[f"rule {method.__name__}"] += 1
             method(self, **chosen)
             self.auditor.check()
+            leaders = [process.name for process in self.world.processes if process.leadership.leads]
+            require(len(leaders) < 2, "leadership", f"{leaders} act at once")
 
         return precondition(lambda life: is_possible(life, method.__name__))(rule(**choices)(taken))
 
