@@ -265,14 +265,14 @@ class Auditor:
         if self._noted is not None:
             raise self._noted
         self._remember_holds()
-        self._check_devices()
+        self.check_devices()
         self._check_claims()
 
     def _remember_holds(self) -> None:
         for job in self.holds():
             self._granted[key_of(job)].add(slots_of_job(job))
 
-    def _check_devices(self) -> None:
+    def check_devices(self) -> None:
         """No device has two real users."""
         owner: dict[Slot, Container] = {}
         for container in self.containers():

@@ -61,7 +61,7 @@ def attempt(mutation: Mutation, folder: Path, lives: int, seed: int) -> Finding:
             return Finding(invariant="", steps="", problem=f"{path} has its text {text.count(old)} times")
         (folder / path).write_text(text.replace(old, new))
     command = [sys.executable, "-m", "tests.machine.run", "--lives", str(lives), "--seed", str(seed), "--brief"]
-    command += ["--among", ",".join(mutation.among)]
+    command += ["--life", mutation.life] if mutation.life else ["--among", ",".join(mutation.among)]
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     steps, _, said = ran.stdout.strip().partition(" ")

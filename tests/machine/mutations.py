@@ -15,36 +15,37 @@ MIRROR = "bridge/lifecycle/mirror.py"
 APPLY = "operators/apply.py"
 LOOP = "operators/loop.py"
 
-BASE = ("flow", "go_on", "create_gang", "kubernetes", "containers_exit", "calm")
-STARTS = (*BASE, "disturb", "delete_gang")
-ENDS = (*BASE, "disturb", "strike", "delete_gang", "meddle_with_pod")
+STARTS = ("flow", "create_gang", "delete_gang", "disturb_slurm")
+ENDS = ("go_on", "create_gang", "containers_exit", "meddle_with_hold", "disturb", "strike", "delete_gang")
 ANEW = ("flow", "kubernetes", "disturb", "strike", "take_over", "meddle_with_pod", "pass_time")
-MEDDLING = (*BASE, "meddle_with_pod", "delete_gang", "disturb", "drift", "lag")
-LOSS = (*BASE, "kubelet_fares", "admin_fences", "delete_gang", "disturb", "pass_time")
-SLURM = (*BASE, "meddle_with_hold", "sbatch", "controller_fares", "node_fares", "pass_time", "disturb")
-NODES = (*BASE, "node_fares")
-OTHERS = (*BASE, "other_service")
-LATE = (*BASE, "disturb", "strike", "drift", "take_over", "pass_time")
-LEADERS = (*BASE, "leader_falls", "take_over", "thaw", "strike", "lag", "drift", "pass_time", "delete_gang")
-DREAMS = (*BASE, "controller_dreams")
-STRAYS = (*BASE, "stray_pod", "delete_gang")
-MIRRORS = (*BASE, "sbatch", "job_ends", "epilogs", "kubelet_fares")
+MEDDLING = ("flow", "create_gang", "kubernetes_settles", "meddle_with_pod", "delete_gang", "lag")
+VANISHED = ("go_on", "create_gang", "kubelet_fares")
+LOSS = ("go_on", "flow", "create_gang", "kubernetes", "kubelet_fares", "delete_gang")
+FENCES = ("go_on", "create_gang", "meddle_with_hold", "kubelet_fares", "calm")
+NODES = ("go_on", "create_gang", "node_fares")
+OTHERS = ("go_on", "create_gang", "other_service", "calm")
+LEADERS = ("flow", "go_on", "create_gang", "leader_falls", "take_over", "thaw", "pass_time", "lag")
+DREAMS = ("go_on", "controller_dreams")
+STRAYS = ("go_on", "flow", "create_gang", "stray_pod", "delete_gang")
+MIRRORS = ("go_on", "sbatch", "kubelet_fares", "calm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
     """``changes`` are exact replacements (file, old text, new text); each old text stands there exactly once.
 
-    Where a safeguard matters only in a rare situation, ``among`` are the rules that lead to it; empty means all.
+    Where a safeguard matters only in a rare situation, ``among`` are the rules that lead to it; empty means all. Where
+    these have to come in one order, ``life`` is a directed life (``lives``).
     """
 
     safeguard: str
     changes: tuple[tuple[str, str, str], ...]
     among: tuple[str, ...] = ()
+    life: str = ""
 
 
-def _one(safeguard: str, path: str, old: str, new: str, among: tuple[str, ...] = ()) -> Mutation:
-    return Mutation(safeguard=safeguard, changes=((path, old, new),), among=among)
+def _one(safeguard: str, path: str, old: str, new: str, *, among: tuple[str, ...] = (), life: str = "") -> Mutation:
+    return Mutation(safeguard=safeguard, changes=((path, old, new),), among=among, life=life)
 
 
 MUTATIONS = (
@@ -77,14 +78,14 @@ MUTATIONS = (
         "operators/kube/stopped.py",
         " or _is_hearsay(status)",
         "",
-        among=LOSS,
+        among=VANISHED,
     ),
     _one(
         "a pod that no node has may still be bound",
         "operators/kube/stopped.py",
         'return "deletionTimestamp" in pod["metadata"]',
         "return True",
-        among=STARTS,
+        life="start_unseen",
     ),
     _one(
         "a finalizer keeps the pod until its end is seen",
@@ -125,28 +126,28 @@ MUTATIONS = (
         START,
         "if missing := unguarded(hold, view.slurm.nodes):",
         "if missing := unguarded(hold, {}):",
-        among=STARTS,
+        life="node_taken_while_waiting",
     ),
     _one(
         "a node is guarded until the pods there are proven gone",
         GUARD,
         "if job.job_id in current or (name in left.bound and not is_fenced):",
         "if job.job_id in current:",
-        among=SLURM,
+        life="job_waits",
     ),
     _one(
         "a node with something unproven and no hold is drained",
         FENCE,
         "                drains.setdefault(_reason(key, observed), set()).add(name)\n",
         "                pass\n",
-        among=SLURM,
+        among=FENCES,
     ),
     _one(
         "a fence is lifted on evidence",
         FENCE,
         "for name in managed - fenced:",
         "for name in managed:",
-        among=SLURM,
+        among=FENCES,
     ),
     _one(
         "others' drains are left alone",
@@ -181,21 +182,21 @@ MUTATIONS = (
         LOOP,
         "            self._hold_back(gang.uid, AMBIGUOUS_S)\n            self._poller.lost(str(error))\n",
         "            self._applier.touched_slurm = False\n            self.wake()\n",
-        among=STARTS,
+        life="submission_unanswered",
     ),
     _one(
         "of two holds with one key the younger goes",
         END,
         "    return (duplicates,) if duplicates else None\n",
         "    return None\n",
-        among=LATE,
+        life="hold_arrives_late",
     ),
     _one(
         "unknown is not gone",
         "operators/slurm_poller.py",
         "self.view, self.error = None, str(error)\n            # A controller",
         "self.view, self.error = SlurmView(jobs={}, nodes={}, taken_at=0.0), str(error)\n            # A controller",
-        among=SLURM,
+        life="slurm_falls_silent",
     ),
     Mutation(
         safeguard="a new leader reads everything anew, and gives a hold without a gang time",

@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.machine.lives import LIVES, live
 from tests.machine.machine import COUNTS, Machine
 
 
@@ -21,6 +22,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=70, help="rules in one life")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     parser.add_argument("--among", default="", help="the only rules, by name and separated by commas; default: all")
+    parser.add_argument("--life", choices=sorted(LIVES), help="this directed life alone")
     parser.add_argument("--brief", action="store_true", help="stop at the first failure and name the invariant")
     options = parser.parse_args()
     chosen = int(time.time()) if options.seed is None else options.seed
@@ -40,7 +42,10 @@ def main() -> int:
     Machine.among = frozenset(filter(None, options.among.split(",")))
     seed(chosen)(Machine)
     try:
-        run_state_machine_as_test(Machine, settings=chances)
+        if options.life:
+            live(options.life)
+        else:
+            run_state_machine_as_test(Machine, settings=chances)
     except Exception as problem:
         if not options.brief:
             raise

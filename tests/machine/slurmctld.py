@@ -86,6 +86,12 @@ class Slurmctld(FakeSlurm):
             self.auditor.exposed |= {name for name in job.grants if self.nodes[name].external}
         super()._end(job, state, status)
 
+    def _schedule(self) -> None:
+        super()._schedule()
+        # What starts on a device may be alone there a moment later.
+        with self.auditor.noting():
+            self.auditor.check_devices()
+
     def requeue(self, job_id: int) -> None:
         """Preempt a job and put it back into the queue, as ``PreemptMode=REQUEUE`` does."""
         job = self.jobs[job_id]
