@@ -62,9 +62,11 @@ class SlurmPoller:
         await waiter
 
     def lost(self, error: str) -> None:
-        """Take note that another call got no answer: what was seen before it counts no longer."""
+        """Take note that another call got no answer: what was seen before it counts no longer.
+
+        The next look comes when it is due: a call that fails each time at once would have us look without a pause.
+        """
         self.view, self.info, self.error = None, None, error
-        self._wanted.set()
         self._on_change()
 
     def _facts(self) -> object:

@@ -61,9 +61,11 @@ def guards(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
             served.add(job.marker.key)
             left = remains.get(job.marker.key, Remains())
             for name in job.nodes:
+                # Also where nothing is wanted any more, and where the Node object is gone: its guard keeps the hold.
+                ids = wanted.setdefault(name, set())
                 is_fenced = name in left.quarantined and name in closed
                 if job.job_id in current or (name in left.bound and not is_fenced):
-                    wanted.setdefault(name, set()).add(job.job_id)
+                    ids.add(job.job_id)
     texts: dict[str, list[str]] = {}
     for name in sorted({node.slurm_node for node in snapshot.nodes} | wanted.keys()):
         node = snapshot.slurm.nodes.get(name)

@@ -156,3 +156,15 @@ def test_a_node_whose_epilog_waits_is_drained_too_because_a_restart_of_slurmctld
     place.run()
     assert place.slurm.jobs[taker].is_running
     assert_clean(place, owner)
+
+
+def test_a_guard_is_taken_off_a_node_that_is_gone_from_kubernetes_too():
+    """Else its hold could never end."""
+    place, owner = world("n1", "n2"), gang()
+    apply(place, owner)
+    place.run()
+    place.end_pods()
+    place.hidden_nodes |= {"n1", "n2"}
+    place.run()
+    assert extras(place) == {}
+    assert_clean(place, owner)

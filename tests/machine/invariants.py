@@ -14,11 +14,12 @@ from typing import Any
 
 from bridge import wellknown
 from bridge.model.hold import GangKey, Marker
+from bridge.model.slurm import JobState, SlurmView
 from bridge.slurm.fake import FakeSlurm
 from bridge.slurm.fake_records import FakeJob
 from tests.kube import actors
 from tests.kube.fakestore import Change
-from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_of, slots_of_job
+from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_in, slots_of, slots_of_job
 
 Object = dict[str, Any]
 GUARD = "gangbridge:"
@@ -201,12 +202,20 @@ class Auditor:
         require(marker.key not in known, "I6", f"{operator} submits a hold of {marker.key} twice without a look")
         known.add(marker.key)
 
-    def hold_ends(self, job: FakeJob, operator: str, *, is_cancel: bool) -> None:
-        """An operator is about to cancel or complete a job."""
+    def hold_ends(self, job: FakeJob, operator: str, known: SlurmView | None, *, is_cancel: bool) -> None:
+        """An operator is about to cancel or complete a job; ``known`` as in ``nodes_changed``.
+
+        Of two holds it cancels the younger, and cannot know when the older one is ended by somebody else meanwhile.
+        """
         require(self.is_hold(job), "I8", f"{operator} ends job {job.job_id}, which is no hold of ours")
         if is_cancel:
             live = [each for each in self.holds() if key_of(each) == key_of(job) and each.end_time is None]
-            wanted = len(live) == 1 and self.is_wanted(key_of(job))
+            is_younger = any(
+                other.marker is not None and other.marker.key == job.marker.key and other.is_live
+                for other in (known.jobs.values() if known is not None and job.marker is not None else ())
+                if other.job_id < job.job_id
+            )
+            wanted = len(live) == 1 and not is_younger and self.is_wanted(key_of(job))
             require(not wanted, "I6", f"{operator} cancels job {job.job_id}, the hold of a gang that goes on")
         slots = slots_of_job(job) if job.is_running else frozenset()
         for container in self.containers():
@@ -217,8 +226,13 @@ class Auditor:
     def hold_is_changed(self, job: FakeJob, operator: str) -> None:
         require(self.is_hold(job), "I8", f"{operator} changes job {job.job_id}, which is no hold of ours")
 
-    def nodes_changed(self, before: dict[str, tuple[frozenset[str], str, str]], operator: str) -> None:
-        """An operator has changed node records: ``before`` are state, reason and Extra by node."""
+    def nodes_changed(
+        self, before: dict[str, tuple[frozenset[str], str, str]], operator: str, known: SlurmView | None
+    ) -> None:
+        """An operator has changed node records: ``before`` are state, reason and Extra by node.
+
+        ``known`` is the last view that it had been given when it sent that.
+        """
         for name, (states, reason, extra) in before.items():
             node = self._slurm.nodes.get(name)
             if node is None:
@@ -229,10 +243,17 @@ class Auditor:
             if node.extra != extra:
                 require(not extra or extra.startswith(GUARD), "I8", f"{operator} overwrites Extra {extra!r} of {name}")
             if "DRAIN" in states and "DRAIN" not in node.states:
-                self._resumed(name, operator)
+                self._resumed(name, operator, known)
 
-    def _resumed(self, name: str, operator: str) -> None:
-        covered: frozenset[Slot] = frozenset().union(*(slots_of_job(job) for job in self.holds() if job.holds_nodes))
+    def _resumed(self, name: str, operator: str, known: SlurmView | None) -> None:
+        """I5: who lifts a fence knows of a hold that has the devices, or that nobody uses them.
+
+        The hold may end while the request is under way: then nobody can have known.
+        """
+        covered = {slot for job in self.holds() if job.holds_nodes for slot in slots_of_job(job)}
+        for job in known.jobs.values() if known is not None else ():
+            if job.marker is not None and job.marker.cluster == self.cluster and job.state is JobState.RUNNING:
+                covered |= slots_in(job.gres)
         for container in self.containers():
             is_safe = container.node != name or not container.gang or container.slots <= covered
             require(is_safe, "I5", f"{operator} resumes {name} while {container} runs there without a hold")
@@ -244,14 +265,14 @@ class Auditor:
         if self._noted is not None:
             raise self._noted
         self._remember_holds()
-        self._check_devices()
+        self.check_devices()
         self._check_claims()
 
     def _remember_holds(self) -> None:
         for job in self.holds():
             self._granted[key_of(job)].add(slots_of_job(job))
 
-    def _check_devices(self) -> None:
+    def check_devices(self) -> None:
         """No device has two real users."""
         owner: dict[Slot, Container] = {}
         for container in self.containers():

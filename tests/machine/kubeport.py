@@ -35,7 +35,9 @@ class Stream:
         self._end: Exception | None = None
 
     def deliver(self, store: Store, most: int | None = None) -> bool:
-        """Tell up to ``most`` changes more, in order; return whether anything was told."""
+        """Tell up to ``most`` changes more, in order; return whether anything was told. A broken one tells nothing."""
+        if self.is_broken:
+            return False
         news = _since(store.history, self.position)
         told = 0
         for change in news:
@@ -48,6 +50,11 @@ class Stream:
         if told:
             self._wake()
         return bool(told)
+
+    @property
+    def is_broken(self) -> bool:
+        """True until its reader has found out, and opens another."""
+        return self._end is not None
 
     def fail(self, error: Exception) -> None:
         """Break the connection."""

@@ -25,7 +25,7 @@ from tests.machine.kubernetes import delete
 from tests.machine.network import Call, Network
 from tests.machine.plans import checked_plans
 from tests.machine.process import Process, borrowed_time
-from tests.machine.truth import Kubelet, end_grace, labels_of
+from tests.machine.truth import Container, Kubelet, end_grace, labels_of
 from tests.machine.world import EXTERNAL, GPUS, NAMESPACE, NODES, World
 
 SMALL = st.integers(0, 7)
@@ -42,6 +42,8 @@ FULL = 3
 MOST_JOBS = 3
 LONGEST = 8
 """Seconds for which a process may take to come to the call that is disturbed."""
+SOON = 60
+"""Calls within which an operator that is to change something in Slurm does so."""
 PAUSES = (2.0, 2.0, 16.0, *[2.0] * 6, 31.0, *[2.0] * 6)
 """Seconds between the rounds of a calm: a Lease runs out, and what was held back is tried again."""
 LIMIT = 80
@@ -53,9 +55,13 @@ COUNTS: Counter[str] = Counter()
 
 def _chosen(network: Network, how: int) -> Call:
     """Return a pending call; every other time one that changes slurmctld, if there is any."""
-    writes = [call for call in network.pending if call.is_write and "/" not in call.name] if how % 2 else []
+    writes = [call for call in network.pending if _changes_slurm(call)] if how % 2 else []
     among = writes or network.pending
     return among[how // 2 % len(among)]
+
+
+def _changes_slurm(call: Call) -> bool:
+    return call.is_write and "/" not in call.name
 
 
 # When rules are possible
@@ -144,6 +150,9 @@ def step(
 ) -> Callable[[Callable[..., None]], Any]:
     """Make a rule of a method, possible ``when`` that holds: it is counted, and everything is checked after it."""
 
+    def is_possible(life: Machine, name: str) -> bool:
+        return (not life.among or name in life.among) and (when is None or bool(when(life)))
+
     def made(method: Callable[..., None]) -> Any:
         @wraps(method)
         def taken(self: Machine, **chosen: Any) -> None:
@@ -153,15 +162,18 @@ def step(
             COUNTS[f"rule {method.__name__}"] += 1
             method(self, **chosen)
             self.auditor.check()
+            leaders = [process.name for process in self.world.processes if process.leadership.leads]
+            require(len(leaders) < 2, "leadership", f"{leaders} act at once")
 
-        made = rule(**choices)(taken)
-        return precondition(when)(made) if when else made
+        return precondition(lambda life: is_possible(life, method.__name__))(rule(**choices)(taken))
 
     return made
 
 
 class Machine(RuleBasedStateMachine):
-    """One life."""
+    """One life. ``among`` are the only rules in it, if any are named: what is rare otherwise happens often."""
+
+    among: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,8 +223,21 @@ class Machine(RuleBasedStateMachine):
         process = self._process(which)
         if process is None or not self._work(process, calls):
             return
+        self._disturb(process, _chosen(process.network, how), fate, how)
+
+    @step(_is_awake, which=SMALL, fate=st.integers(0, 5), how=SMALL)
+    def disturb_slurm(self, which: int, fate: int, how: int) -> None:
+        """Let one operator work until it is about to change something in Slurm; then something happens to that call."""
+        process = self._process(which)
+        for calls in (0, *[1] * SOON):
+            if process is None or not self._work(process, calls):
+                return
+            if changes := [call for call in process.network.pending if _changes_slurm(call)]:
+                self._disturb(process, changes[how % len(changes)], fate, how)
+                return
+
+    def _disturb(self, process: Process, call: Call, fate: int, how: int) -> None:
         network = process.network
-        call = _chosen(network, how)
         match fate:
             case 0:
                 self._count("refused")
@@ -303,7 +328,7 @@ class Machine(RuleBasedStateMachine):
         if call in self.world.adrift:
             self.world.adrift.remove(call)
 
-    @step(which=SMALL, plural=st.sampled_from(WATCHED), is_lagging=st.booleans())
+    @step(which=SMALL, plural=st.sampled_from(("pods", "pods", *WATCHED)), is_lagging=st.booleans())
     def lag(self, which: int, plural: str, is_lagging: bool) -> None:
         """A watch falls behind, or catches up."""
         if process := self._process(which):
@@ -544,7 +569,8 @@ class Machine(RuleBasedStateMachine):
             self._create(0, ("gpu", "ext")[self.names % 2], 0)
         self._rest()
         before = self._working()
-        if len(before) < FULL:
+        if len({container.gang for container in before}) < FULL:
+            # So few may be lost indeed: the brake leaves them alone.
             return
         self._count("slurmctld without state for a moment")
         self.world.withdraw_release()
@@ -554,8 +580,21 @@ class Machine(RuleBasedStateMachine):
             self._round(1.0)
         restore()
         self._rest()
-        lost = before - self._working()
-        require(not lost, "brake", f"pods {sorted(lost)} were ended because slurmctld was without its state")
+        lost = sorted(str(container) for container in before - self._working())
+        require(not lost, "brake", f"{lost} were ended because slurmctld was without its state")
+
+    @step(_runs, seconds=st.integers(1, 3))
+    def controller_sleeps(self, seconds: int) -> None:
+        """slurmctld is silent for a moment: what runs goes on."""
+        self._rest()
+        before = self._working()
+        self._count("slurmctld silent for a moment")
+        self.world.slurm.down = True
+        for _ in range(seconds):
+            self._round(1.0)
+        self._rest()
+        lost = sorted(str(container) for container in before - self._working())
+        require(not lost, "silence", f"{lost} were ended because slurmctld was silent")
 
     @step(is_slow=st.booleans())
     def epilogs(self, is_slow: bool) -> None:
@@ -659,7 +698,7 @@ class Machine(RuleBasedStateMachine):
             self.world.pass_time(1.0)
         return False
 
-    def _working(self) -> set[str]:
+    def _working(self) -> set[Container]:
         """Return the gang pods that run, each where its hold runs too, and whose gang is not to end soon."""
         running = {_key(job): job for job in self.auditor.holds() if job.is_running and job.time_limit_min >= 60}
         found = set()
@@ -672,7 +711,7 @@ class Machine(RuleBasedStateMachine):
                 and self.auditor.is_wanted(_key(job))
                 and self.world.slurm.now < job.limit_at - 600
             ):
-                found.add(container.name)
+                found.add(container)
         return found
 
     # Choices

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from bridge.slurm.fake import FakeSlurm
 from operators import apply, events, leader, loop, observer, slurm_poller
 from operators.apply import Applier
 from operators.kube import reflector
@@ -21,6 +20,7 @@ from tests.machine.clockwork import Clock, Clockwork
 from tests.machine.invariants import Violation
 from tests.machine.kubeport import KubePort, _since
 from tests.machine.network import Network
+from tests.machine.slurmctld import Slurmctld
 from tests.machine.slurmport import SlurmCalls
 
 _KINDS = {resource.plural: resource for resource in (GANGJOBS, GANGQUEUES, FLEETS)}
@@ -67,7 +67,7 @@ class Process:
         *,
         hands: Hands,
         store: Store,
-        slurm: FakeSlurm,
+        slurm: Slurmctld,
         who: Callable[[str], AbstractContextManager[None]],
     ) -> None:
         self.name = name
@@ -129,7 +129,7 @@ class Process:
 
     def hears(self, plural: str) -> bool:
         """Return whether the process learns at once what happens to objects of a type, and writes none just now."""
-        is_open = any(stream.resource.plural == plural for stream in self.client.streams)
+        is_open = any(stream.resource.plural == plural and not stream.is_broken for stream in self.client.streams)
         return is_open and not any(plural in call.name for call in self.network.pending)
 
     def deliver(self, plural: str = "", most: int | None = None) -> bool:

@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.machine.lives import LIVES, live
 from tests.machine.machine import COUNTS, Machine
 
 
@@ -20,6 +21,8 @@ def main() -> int:
     parser.add_argument("--lives", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=70, help="rules in one life")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
+    parser.add_argument("--among", default="", help="the only rules, by name and separated by commas; default: all")
+    parser.add_argument("--life", choices=sorted(LIVES), help="this directed life alone")
     parser.add_argument("--brief", action="store_true", help="stop at the first failure and name the invariant")
     options = parser.parse_args()
     chosen = int(time.time()) if options.seed is None else options.seed
@@ -36,9 +39,13 @@ def main() -> int:
     began = time.monotonic()
     if not options.brief:
         print(f"seed {chosen}", flush=True)
+    Machine.among = frozenset(filter(None, options.among.split(",")))
     seed(chosen)(Machine)
     try:
-        run_state_machine_as_test(Machine, settings=chances)
+        if options.life:
+            live(options.life)
+        else:
+            run_state_machine_as_test(Machine, settings=chances)
     except Exception as problem:
         if not options.brief:
             raise
@@ -47,14 +54,11 @@ def main() -> int:
     if options.brief:
         print(COUNTS["steps"])
         return 0
-    _tell(time.monotonic() - began)
-    return 0
-
-
-def _tell(seconds: float) -> None:
     for what, count in sorted(COUNTS.items()):
         print(f"{count:9}  {what}")
-    print(f"{COUNTS['steps']} steps in {seconds:.0f} s, nothing violated")
+    seconds = time.monotonic() - began
+    print(f"{COUNTS['steps']} steps in {COUNTS['lives']} lives, seed {chosen}, {seconds:.0f} s: nothing violated")
+    return 0
 
 
 if __name__ == "__main__":

@@ -14,10 +14,14 @@ from tests.machine.invariants import Auditor
 
 
 class Slurmctld(FakeSlurm):
-    """What operators write is shown to ``auditor``; ``writer`` names the operator whose request is carried out."""
+    """What operators write is shown to ``auditor``; ``writer`` names the operator whose request is carried out.
+
+    ``known`` is the last view that it had been given when it sent the request.
+    """
 
     auditor: Auditor
     writer: Callable[[], str]
+    known: SlurmView | None = None
 
     async def view(self) -> SlurmView:
         found = await super().view()
@@ -82,6 +86,12 @@ class Slurmctld(FakeSlurm):
             self.auditor.exposed |= {name for name in job.grants if self.nodes[name].external}
         super()._end(job, state, status)
 
+    def _schedule(self) -> None:
+        super()._schedule()
+        # What starts on a device may be alone there a moment later.
+        with self.auditor.noting():
+            self.auditor.check_devices()
+
     def requeue(self, job_id: int) -> None:
         """Preempt a job and put it back into the queue, as ``PreemptMode=REQUEUE`` does."""
         job = self.jobs[job_id]
@@ -106,14 +116,14 @@ class Slurmctld(FakeSlurm):
         job = self.jobs.get(job_id)
         if job is not None and job.end_time is None and not self.down:
             with self.auditor.noting():
-                self.auditor.hold_ends(job, self.writer(), is_cancel=is_cancel)
+                self.auditor.hold_ends(job, self.writer(), self.known, is_cancel=is_cancel)
 
     @contextmanager
     def _node_writes(self) -> Iterator[None]:
         before = {name: (node.states, node.reason, node.extra) for name, node in self.nodes.items()}
         yield
         with self.auditor.noting():
-            self.auditor.nodes_changed(before, self.writer())
+            self.auditor.nodes_changed(before, self.writer(), self.known)
 
     def admin_drain(self, node: str) -> None:
         """Drain a node for a reason of the site's own."""

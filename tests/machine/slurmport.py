@@ -9,8 +9,8 @@ from typing import Any
 from bridge.errors import SlurmUnavailable
 from bridge.model.hold import ExitStatus, HoldRequest
 from bridge.model.slurm import SlurmInfo, SlurmView
-from bridge.slurm.fake import FakeSlurm
 from tests.machine.network import Network
+from tests.machine.slurmctld import Slurmctld
 
 
 def silence() -> SlurmUnavailable:
@@ -28,11 +28,14 @@ def at_once(call: Coroutine[Any, Any, Any]) -> Any:
 
 
 class SlurmCalls:
-    """``SlurmPort``. ``who`` is entered while a call is carried out, ``guard`` asked before a write is sent."""
+    """``SlurmPort``. ``who`` is entered while a call is carried out, ``guard`` asked before a write is sent.
+
+    A write takes along the last view that its sender had been given: on no later one was it decided.
+    """
 
     def __init__(
         self,
-        slurm: FakeSlurm,
+        slurm: Slurmctld,
         network: Network,
         who: Callable[[], AbstractContextManager[None]],
         guard: Callable[[str], None],
@@ -41,12 +44,14 @@ class SlurmCalls:
         self._slurm = slurm
         self._network = network
         self._who = who
+        self._known: SlurmView | None = None
 
     async def info(self) -> SlurmInfo:
         return await self._read("info", self._slurm.info)
 
     async def view(self) -> SlurmView:
-        return await self._read("view", self._slurm.view)
+        self._known = await self._read("view", self._slurm.view)
+        return self._known
 
     async def topology(self) -> str:
         return await self._read("topology", self._slurm.topology)
@@ -83,7 +88,10 @@ class SlurmCalls:
         return await self._network.send(name, work, silence, is_write=False)
 
     async def _write(self, name: str, method: Callable[..., Coroutine[Any, Any, Any]], *values: Any) -> Any:
+        known = self._known
+
         def work() -> Any:
+            self._slurm.known = known
             with self._who():
                 return at_once(method(*values))
 

@@ -10,6 +10,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.machine.lives import LIVES, live
 from tests.machine.machine import COUNTS, Machine
 from tests.machine.mutate import ROOT
 from tests.machine.mutations import MUTATIONS
@@ -42,8 +43,14 @@ def test_whatever_happens_nothing_is_lost_and_nothing_held_twice():
     assert COUNTS["crashes"] > 50
 
 
+@pytest.mark.parametrize("name", LIVES)
+def test_a_directed_life_comes_to_a_good_end(name):
+    live(name)
+
+
 def test_the_safeguards_are_where_the_mutations_look_for_them():
     for mutation in MUTATIONS:
         for path, old, new in mutation.changes:
             assert (ROOT / path).read_text().count(old) == 1, f"{mutation.safeguard}: {path} has not its text once"
             assert old != new
+        assert not mutation.life or mutation.life in LIVES

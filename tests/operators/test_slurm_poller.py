@@ -80,14 +80,24 @@ async def test_a_silent_slurmctld_leaves_no_view_and_a_reason():
         assert len(wakes) == 3
 
 
-@pytest.mark.parametrize("turns", range(5))
+async def test_a_call_that_fails_each_time_at_once_is_not_followed_by_a_poll_each_time():
+    async with polling(FakeSlurm([FakeNode(name="n1")])) as (poller, _):
+        for _ in range(10):
+            poller.lost("no answer")
+            await asyncio.sleep(0)
+        assert poller.view is None
+        assert poller.polls == 1
+
+
+@pytest.mark.parametrize("turns", range(1, 6))
 async def test_a_poller_that_is_cancelled_as_it_is_asked_ends(turns):
     poller = SlurmPoller(FakeSlurm([FakeNode(name="n1")]), 3600.0, lambda: None)
     task = asyncio.create_task(poller.run())
     await asyncio.sleep(0.01)
-    poller.lost("another call got no answer")
+    asking = asyncio.create_task(poller.refresh())
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait({task}, timeout=2)
+    asking.cancel()
     assert done
