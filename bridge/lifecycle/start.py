@@ -31,7 +31,7 @@ from bridge.lifecycle.status import set_condition
 from bridge.model.gang import ConditionType, Gang, GangStatus, Outcome, Result
 from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import HoldRequest, Marker
-from bridge.model.kube import ClaimView, PodPhase, PodView
+from bridge.model.kube import ClaimView, Device, PodPhase, PodView
 from bridge.model.slurm import JobState, SlurmJob
 from bridge.placement.quality import assess
 from bridge.placement.request import Placed, Request, Unplaceable
@@ -123,7 +123,7 @@ def project(observed: Observed, hold: SlurmJob, view: FleetView) -> Decision:
     if not status.is_true(ConditionType.ALLOCATED):
         status = set_condition(status, ConditionType.ALLOCATED, True, "HoldRunning", text, now=view.now)
     if observed.is_committed:
-        if (what := _uncovered(observed, hold)) is not None:
+        if (what := _uncovered(observed, hold, view)) is not None:
             return _undo(gang, what, view)
         return _go_on(observed, hold, status, view)
     if hold.work_dir not in {"", WORK_DIR}:
@@ -154,12 +154,29 @@ def _undo(gang: Gang, what: str, view: FleetView) -> Decision:
     return end.begin(gang, outcome, view.now)
 
 
-def _uncovered(observed: Observed, hold: SlurmJob) -> str | None:
-    """Return what is wrong when the hold has lost a node on which a pod may run (``scontrol update``)."""
+def _uncovered(observed: Observed, hold: SlurmJob, view: FleetView) -> str | None:
+    """Return what is wrong when the hold has lost a node on which a pod may run (``scontrol update``), or its devices.
+
+    A hold that was requeued and runs again may be on the same nodes with others.
+    """
+    claims = {claim.rank: claim for claim in observed.claims}
     for pod in observed.pods:
-        if pod.slurm_node not in hold.nodes and not pod.stopped:
-            return f"job {hold.job_id} no longer has node {pod.slurm_node} of pod {pod.name}"
+        if pod.stopped:
+            continue
+        name = pod.slurm_node
+        if name not in hold.nodes:
+            return f"job {hold.job_id} no longer has node {name} of pod {pod.name}"
+        held, claim = _held(hold, view, name), claims.get(pod.rank)
+        if held is not None and claim is not None and not held.issuperset(claim.devices):
+            return f"job {hold.job_id} no longer has the devices of pod {pod.name} on {name}"
     return None
+
+
+def _held(hold: SlurmJob, view: FleetView, name: str) -> frozenset[Device] | None:
+    """Return the devices of the hold on a node, or None while they cannot be read."""
+    node, indices = view.nodes.get(name), gpu_indices(hold.gres.get(name, ()))
+    found = node.map.resolve(indices) if indices and node is not None and node.map is not None else None
+    return None if found is None else frozenset(found)
 
 
 def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:

@@ -168,6 +168,18 @@ def test_a_hold_that_slurm_requeued_does_not_keep_its_pods():
     assert_clean(place, owner)
 
 
+def test_a_hold_that_was_requeued_and_runs_again_with_other_devices_does_not_keep_its_pods():
+    """Both in between two polls, on the same nodes: only the indices tell."""
+    place, owner = started(replicas=1, gres="gpu:h100:4")
+    job = place.slurm.jobs[1]
+    name, (held,) = next(iter(job.grants.items()))
+    job.grants[name] = (replace(held, indices=tuple(index + 4 for index in held.indices)),)
+    place.run()
+    assert place.status(owner).attempt == 2
+    assert job.state is JobState.CANCELLED
+    assert_clean(place, owner)
+
+
 @pytest.mark.parametrize("cycles", range(9))
 def test_a_gang_can_be_deleted_at_every_step(cycles):
     place, owner = world(), gang()

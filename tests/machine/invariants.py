@@ -19,7 +19,7 @@ from bridge.slurm.fake import FakeSlurm
 from bridge.slurm.fake_records import FakeJob
 from tests.kube import actors
 from tests.kube.fakestore import Change
-from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_in, slots_of, slots_of_job
+from tests.machine.truth import Container, Kubelet, Slot, consumers_of, labels_of, slots_of, slots_of_job
 
 Object = dict[str, Any]
 GUARD = "gangbridge:"
@@ -246,16 +246,17 @@ class Auditor:
                 self._resumed(name, operator, known)
 
     def _resumed(self, name: str, operator: str, known: SlurmView | None) -> None:
-        """I5: who lifts a fence knows of a hold that has the devices, or that nobody uses them.
+        """I5: who lifts a fence knows of a hold that has the node, or that nobody uses it.
 
         The hold may end while the request is under way: then nobody can have known.
         """
-        covered = {slot for job in self.holds() if job.holds_nodes for slot in slots_of_job(job)}
+        covered = {(key_of(job), node) for job in self.holds() if job.holds_nodes for node in job.grants}
         for job in known.jobs.values() if known is not None else ():
             if job.marker is not None and job.marker.cluster == self.cluster and job.state is JobState.RUNNING:
-                covered |= slots_in(job.gres)
+                covered |= {((job.marker.key.uid, job.marker.key.attempt), node) for node in job.nodes}
         for container in self.containers():
-            is_safe = container.node != name or not container.gang or container.slots <= covered
+            is_user = container.node == name and bool(container.gang)
+            is_safe = not is_user or ((container.gang, container.attempt), name) in covered
             require(is_safe, "I5", f"{operator} resumes {name} while {container} runs there without a hold")
 
     # Whenever asked
@@ -315,7 +316,7 @@ class Auditor:
             key = (container.gang, container.attempt)
             covered = any(
                 key_of(job) == key
-                and container.node in job.grants
+                and container.slots <= slots_of_job(job)
                 and (job.is_running or container.node in job.epilogs)
                 for job in self.holds()
             )

@@ -23,6 +23,35 @@ def start_unseen(life: Machine) -> None:
     life.flow(which=0)
 
 
+def pod_made_anew(life: Machine) -> None:
+    """A pod that has just started loses its finalizer and is removed: its name is free while its container runs."""
+    life.furnish(shape=0, queue="gpu")
+    life.flow(which=0)
+    life.kubernetes_settles()
+    life.meddle_with_pod(which=0, what=3)
+    life.flow(which=0)
+    life.flow(which=0)
+
+
+def machine_written_off(life: Machine) -> None:
+    """A kubelet is cut off and its Node object deleted: garbage collection says that its pod failed, which runs on."""
+    life.furnish(shape=0, queue="gpu")
+    _start(life)
+    life.kubelet_fares(which=1, what=0)
+    life.kubelet_fares(which=1, what=0)
+    _start(life)
+
+
+def name_is_taken(life: Machine) -> None:
+    """A user takes the name of a pod that is gone, which its operator, whose watch lags, is about to delete."""
+    life.furnish(shape=0, queue="gpu")
+    _start(life)
+    life.lag(which=0, plural="pods", is_lagging=True)
+    life.meddle_with_pod(which=0, what=4)
+    life.delete_gang(which=0)
+    life.flow(which=0)
+
+
 def job_waits(life: Machine) -> None:
     """A job waits for the devices of a gang that Slurm ends while its pods run."""
     life.furnish(shape=3, queue="gpu")
@@ -79,6 +108,9 @@ LIVES: Mapping[str, Callable[[Machine], None]] = {
     life.__name__: life
     for life in (
         start_unseen,
+        pod_made_anew,
+        machine_written_off,
+        name_is_taken,
         job_waits,
         hold_arrives_late,
         submission_unanswered,

@@ -17,9 +17,7 @@ LOOP = "operators/loop.py"
 
 STARTS = ("flow", "create_gang", "delete_gang", "disturb_slurm")
 ENDS = ("go_on", "create_gang", "containers_exit", "meddle_with_hold", "disturb", "strike", "delete_gang")
-ANEW = ("flow", "kubernetes", "disturb", "strike", "take_over", "meddle_with_pod", "pass_time")
 MEDDLING = ("flow", "create_gang", "kubernetes_settles", "meddle_with_pod", "delete_gang", "lag")
-VANISHED = ("go_on", "create_gang", "kubelet_fares")
 LOSS = ("go_on", "flow", "create_gang", "kubernetes", "kubelet_fares", "delete_gang")
 FENCES = ("go_on", "create_gang", "meddle_with_hold", "kubelet_fares", "calm")
 NODES = ("go_on", "create_gang", "node_fares")
@@ -71,14 +69,14 @@ MUTATIONS = (
             ),
             (OBSERVED, "claim.is_allocated and pods.isdisjoint(claim.reserved_for)", "False"),
         ),
-        among=ANEW,
+        life="pod_made_anew",
     ),
     _one(
         "what pod garbage collection says is no evidence",
         "operators/kube/stopped.py",
         " or _is_hearsay(status)",
         "",
-        among=VANISHED,
+        life="machine_written_off",
     ),
     _one(
         "a pod that no node has may still be bound",
@@ -175,7 +173,7 @@ MUTATIONS = (
         APPLY,
         "self._client.delete(resource, name, namespace=namespace, uid=uid)",
         "self._client.delete(resource, name, namespace=namespace)",
-        among=MEDDLING,
+        life="name_is_taken",
     ),
     _one(
         "after a submission without an answer the bridge looks first",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bridge import wellknown
-from bridge.model.gres import Gres
 from bridge.slurm.fake_records import FakeJob
 from tests.kube import actors
 from tests.kube.fakeapi import FakeApi
@@ -43,12 +41,9 @@ def slots_of(claim: Object) -> frozenset[Slot]:
 
 def slots_of_job(job: FakeJob) -> frozenset[Slot]:
     """Return the devices that slurmctld gave to a job."""
-    return slots_in(job.grants)
-
-
-def slots_in(gres: Mapping[str, tuple[Gres, ...]]) -> frozenset[Slot]:
-    """Return the devices that a job holds, from what it holds by node."""
-    return frozenset((node, index) for node, held in gres.items() for each in held for index in each.indices or ())
+    return frozenset(
+        (node, index) for node, held in job.grants.items() for gres in held for index in gres.indices or ()
+    )
 
 
 def consumers_of(claim: Object) -> frozenset[str]:
