@@ -580,7 +580,7 @@ class Machine(RuleBasedStateMachine):
             self._round(1.0)
         restore()
         self._rest()
-        lost = sorted(str(container) for container in before - self._working())
+        lost = sorted(str(container) for container in before.difference(self.auditor.containers()))
         require(not lost, "brake", f"{lost} were ended because slurmctld was without its state")
 
     @step(_runs, seconds=st.integers(1, 3))
@@ -593,7 +593,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range(seconds):
             self._round(1.0)
         self._rest()
-        lost = sorted(str(container) for container in before - self._working())
+        lost = sorted(str(container) for container in before.difference(self.auditor.containers()))
         require(not lost, "silence", f"{lost} were ended because slurmctld was silent")
 
     @step(is_slow=st.booleans())

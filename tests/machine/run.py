@@ -18,7 +18,7 @@ from tests.machine.machine import COUNTS, Machine
 def main() -> int:
     """Run; return the exit code. A failure is shrunk and printed, unless ``--brief``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lives", type=int, default=2000)
+    parser.add_argument("--lives", type=int, default=2100)
     parser.add_argument("--steps", type=int, default=70, help="rules in one life")
     parser.add_argument("--seed", type=int, default=None, help="default: the time")
     parser.add_argument("--among", default="", help="the only rules, by name and separated by commas; default: all")
