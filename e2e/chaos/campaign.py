@@ -20,6 +20,7 @@ from e2e.chaos.witness import Witness
 from e2e.lab import fleet
 from e2e.scenario import audit
 from e2e.scenario.commands import CommandFailed, slurm
+from e2e.scenario.eventually import eventually
 
 GAP_S = 0.6
 """Mean time between two faults."""
@@ -59,6 +60,7 @@ class Campaign:
         self.keeper.start()
         try:
             self._until_empty()
+            eventually(_is_published, "every node has its slice", within_s=60)
             self.first_job = max((job.job_id for job in sight.jobs()), default=0) + 1
             self.witness.start()
             self.admin.start()
@@ -197,3 +199,7 @@ class Campaign:
 
     def _random(self, what: str) -> random.Random:
         return random.Random(f"{self.seed} {what}")
+
+
+def _is_published() -> bool:
+    return sight.slurm_names().keys() <= {pool for pool, _ in sight.inventory()}
