@@ -11,15 +11,12 @@ from typing import Any
 
 from e2e.chaos import sight
 from e2e.chaos.witness import Witness
-from e2e.lab import external, layout, lifecycle
 from e2e.scenario import gang
 from e2e.scenario.commands import apply, kubectl, slurm
 
 NAMESPACE = "chaos"
 GANGS, JOBS = 16, 5
 """So many of each are kept going."""
-EXTERNAL = 16
-"""So many EXTERNAL nodes at least: a new lab has none."""
 STEP_S = 0.25
 LIVE = frozenset({"PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"})
 QUEUES = {"chaos-gpu": ("gpu", "normal"), "chaos-low": ("gpu", "low"), "chaos-ext": ("ext", "normal")}
@@ -146,11 +143,7 @@ def is_deleting(obj: dict[str, Any]) -> bool:
 
 
 def install() -> None:
-    """Create the namespace and the queues of the run, and nodes for its external jobs where there are too few."""
-    lab = layout.layout()
-    if len(external.present(lab)) < EXTERNAL:
-        with lifecycle.exclusive(lab):
-            lifecycle.set_external(lab, EXTERNAL)
+    """Create the namespace and the queues of the run."""
     queues = [
         {
             "apiVersion": "gangbridge.dev/v1alpha1",

@@ -9,6 +9,9 @@ from e2e.lab.command import LabError
 from e2e.lab.layout import Layout
 from e2e.lab.progress import say
 
+FIRST = 16
+"""So many a new lab has: enough for every test that is not about scale."""
+
 # one record per socket; count and file of each record must agree
 GRES_CONF = "+".join(
     f"count=4,cpu_cnt=64,name=gpu,type={fleet.GPU_TYPE},file=/dev/fakegpu[{first}-{first + 3}],cpus={cores}"

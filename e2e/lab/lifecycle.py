@@ -63,7 +63,8 @@ def up(lab: Layout, *, fresh: bool = False) -> None:
             job.result()
     binding.build(lab)
     driver.up(lab)
-    _mirror_external(lab)
+    # They survive in slurmctld's state; a new lab has none.
+    set_external(lab, len(external.present(lab)) or external.FIRST)
     say(f"the lab is up; logs: {lab.logs}; shell: . <(python3 -m e2e.lab env)")
 
 
@@ -82,19 +83,9 @@ def _kubernetes(lab: Layout) -> None:
     say("Kubernetes: all nodes ready")
 
 
-def _mirror_external(lab: Layout) -> None:
-    """EXTERNAL nodes survive in slurmctld's state; Kubernetes gets the same ones."""
-    nodes = external.present(lab)
-    if nodes:
-        _external_in_kubernetes(lab, len(nodes))
-
-
 def set_external(lab: Layout, count: int) -> None:
+    """Have exactly `count` EXTERNAL nodes, in Slurm and in Kubernetes."""
     external.converge(lab, count)
-    _external_in_kubernetes(lab, count)
-
-
-def _external_in_kubernetes(lab: Layout, count: int) -> None:
     api, nodes = KubeApi(lab), fleet.external_nodes(count)
     kwok.forget(api, {node.kube for node in nodes})
     kwok.register(api, nodes)
