@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 
-from e2e.scenario import audit, batch, controller, fleet, gang
-from e2e.scenario.commands import Object, conditions, found, kubectl, listed
+from e2e.scenario import audit, batch, brake, controller, fleet, gang
+from e2e.scenario.commands import Object, conditions, found, listed
 from e2e.scenario.eventually import eventually, stays
 
 GANGS = ("one", "two", "three")
-RELEASE = "gangbridge.dev/release-brake"
 
 
 @pytest.fixture
 def released_no_longer() -> Iterator[None]:
     """The next scenario has a brake again."""
     yield
-    kubectl("annotate", "fleet", "main", f"{RELEASE}-")
+    brake.arm()
 
 
 @pytest.mark.usefixtures("bridge", "released_no_longer")
@@ -36,7 +34,7 @@ def test_a_slurmctld_without_state_ends_no_gang_until_an_admin_releases_the_brak
         eventually(lambda: _brake()["status"] == "True", "the Fleet says that the brake is on", within_s=30)
         message = _brake()["message"]
         assert message.startswith("3 of 3 gangs look lost at once, research/")
-        assert RELEASE in message
+        assert brake.RELEASE in message
         eventually(lambda: used <= _fenced(), "the nodes of the pods are drained by us")
         waiting = [batch.sbatch(8, node=name) for name in sorted(used)]
         stays(lambda: _pods() == pods, "the pods run on", for_s=5)
@@ -44,7 +42,7 @@ def test_a_slurmctld_without_state_ends_no_gang_until_an_admin_releases_the_brak
         assert {each.status()["phase"] for each in gangs} == {"Running"}
         batch.cancel(*waiting)
 
-        kubectl("annotate", "fleet", "main", f"{RELEASE}={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+        brake.release()
         eventually(lambda: [each.status()["attempt"] for each in gangs] == [2, 2, 2], "all begin again")
         for each in gangs:
             each.wait_for("Running", within_s=40)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from bridge.lifecycle.actions import Action, DrainNodes, ResumeNodes
 from bridge.lifecycle.evidence import Remains
 from bridge.lifecycle.observed import Observed, own_holds
+from bridge.lifecycle.together import by_text
 from bridge.model.hold import GangKey
 from bridge.model.slurm import JobState, SlurmJob, SlurmNode
 from bridge.model.snapshot import Snapshot
@@ -51,17 +52,9 @@ def fences(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
         for name in managed - fenced
         if (node := snapshot.slurm.nodes.get(name)) is not None and is_ours(node)
     }
-    drains = [DrainNodes(nodes=names, reason=reason) for reason, names in _by_reason(drained)]
-    resumes = [ResumeNodes(nodes=names, reason=reason) for reason, names in _by_reason(resumed)]
+    drains = [DrainNodes(nodes=names, reason=reason) for reason, names in by_text(drained)]
+    resumes = [ResumeNodes(nodes=names, reason=reason) for reason, names in by_text(resumed)]
     return [*drains, *resumes]
-
-
-def _by_reason(reasons: Mapping[str, str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the nodes of every reason: one call takes many nodes, but one reason."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(reasons):
-        found.setdefault(reasons[name], []).append(name)
-    return [(reason, tuple(names)) for reason, names in sorted(found.items())]
 
 
 def _covering(snapshot: Snapshot) -> dict[GangKey, list[SlurmJob]]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from bridge.accounting.devicemap import DeviceMap, build_device_map, tracked_types
-from bridge.accounting.ledger import Ledger, build_ledger
+from bridge.accounting.ledger import Ledger, build_ledger, gpu_indices
 from bridge.lifecycle.guard import is_foreign
 from bridge.model.fleet import FleetSpec
-from bridge.model.kube import KubeNode, Pool
-from bridge.model.slurm import SlurmNode, SlurmView
+from bridge.model.kube import Device, KubeNode, Pool
+from bridge.model.slurm import SlurmJob, SlurmNode, SlurmView
 from bridge.model.snapshot import Snapshot
 from bridge.model.topology import Topology
 from bridge.placement.request import NodeCapacity
@@ -85,6 +85,12 @@ class FleetView:
     free: Mapping[str, NodeCapacity] = field(default_factory=dict)
     total: Mapping[str, NodeCapacity] = field(default_factory=dict)
     unmatched: tuple[str, ...] = ()
+
+    def devices_of(self, job: SlurmJob, name: str) -> frozenset[Device] | None:
+        """Return the devices that ``job`` holds on a Slurm node, or None while they cannot be read."""
+        node, indices = self.nodes.get(name), gpu_indices(job.gres.get(name, ()))
+        found = node.map.resolve(indices) if indices and node is not None and node.map is not None else None
+        return None if found is None else frozenset(found)
 
     def timeline(self, partition: str) -> Timeline:
         """Return the timeline of ``partition``; closed nodes of it give nothing and are there to be explained."""

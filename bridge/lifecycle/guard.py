@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from bridge.lifecycle.actions import SetGuard
 from bridge.lifecycle.evidence import Remains
 from bridge.lifecycle.observed import Observed, own_holds
+from bridge.lifecycle.together import by_text
 from bridge.model.hold import GangKey
 from bridge.model.slurm import JobState, SlurmJob, SlurmNode
 from bridge.model.snapshot import Snapshot
@@ -66,15 +67,15 @@ def guards(snapshot: Snapshot, gangs: Iterable[Observed], remains: Mapping[GangK
                 is_fenced = name in left.quarantined and name in closed
                 if job.job_id in current or (name in left.bound and not is_fenced):
                     ids.add(job.job_id)
-    texts: dict[str, list[str]] = {}
-    for name in sorted({node.slurm_node for node in snapshot.nodes} | wanted.keys()):
+    texts: dict[str, str] = {}
+    for name in {node.slurm_node for node in snapshot.nodes} | wanted.keys():
         node = snapshot.slurm.nodes.get(name)
         if node is None or node.is_external or is_foreign(node):
             continue
         text = _text(wanted.get(name, set()))
         if node.extra != text:
-            texts.setdefault(text, []).append(name)
-    return [SetGuard(nodes=tuple(names), text=text) for text, names in sorted(texts.items())]
+            texts[name] = text
+    return [SetGuard(nodes=names, text=text) for text, names in by_text(texts)]
 
 
 def _text(ids: Iterable[int]) -> str:

@@ -138,12 +138,7 @@ def _unreadable(job: SlurmJob, view: FleetView) -> frozenset[str]:
     """
     if not job.holds_devices:
         return frozenset()
-    return frozenset(mirror_claim_stem(job, name) for name in job.nodes if not _is_readable(job, name, view))
-
-
-def _is_readable(job: SlurmJob, name: str, view: FleetView) -> bool:
-    node, indices = view.nodes.get(name), gpu_indices(job.gres.get(name, ()))
-    return bool(indices) and node is not None and node.map is not None and node.map.resolve(indices) is not None
+    return frozenset(mirror_claim_stem(job, name) for name in job.nodes if view.devices_of(job, name) is None)
 
 
 def _claim_actions(

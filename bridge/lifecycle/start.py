@@ -31,7 +31,7 @@ from bridge.lifecycle.status import set_condition
 from bridge.model.gang import ConditionType, Gang, GangStatus, Outcome, Result
 from bridge.model.gres import Gres, GresRequest
 from bridge.model.hold import HoldRequest, Marker
-from bridge.model.kube import ClaimView, Device, PodPhase, PodView
+from bridge.model.kube import ClaimView, PodPhase, PodView
 from bridge.model.slurm import JobState, SlurmJob
 from bridge.placement.quality import assess
 from bridge.placement.request import Placed, Request, Unplaceable
@@ -160,23 +160,17 @@ def _uncovered(observed: Observed, hold: SlurmJob, view: FleetView) -> str | Non
     A hold that was requeued and runs again may be on the same nodes with others.
     """
     claims = {claim.rank: claim for claim in observed.claims}
+    devices = {name: view.devices_of(hold, name) for name in hold.nodes}
     for pod in observed.pods:
         if pod.stopped:
             continue
         name = pod.slurm_node
-        if name not in hold.nodes:
+        if name not in devices:
             return f"job {hold.job_id} no longer has node {name} of pod {pod.name}"
-        held, claim = _held(hold, view, name), claims.get(pod.rank)
+        held, claim = devices[name], claims.get(pod.rank)
         if held is not None and claim is not None and not held.issuperset(claim.devices):
             return f"job {hold.job_id} no longer has the devices of pod {pod.name} on {name}"
     return None
-
-
-def _held(hold: SlurmJob, view: FleetView, name: str) -> frozenset[Device] | None:
-    """Return the devices of the hold on a node, or None while they cannot be read."""
-    node, indices = view.nodes.get(name), gpu_indices(hold.gres.get(name, ()))
-    found = node.map.resolve(indices) if indices and node is not None and node.map is not None else None
-    return None if found is None else frozenset(found)
 
 
 def build_roster(gang: Gang, hold: SlurmJob, view: FleetView) -> Roster | str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from datetime import UTC, datetime
 
 from e2e.chaos import sight
-from e2e.scenario.commands import kubectl
+from e2e.scenario import brake
 
 STEP_S = 1.0
 FLEET = "/apis/gangbridge.dev/v1alpha1/fleets"
-ANNOTATION = "gangbridge.dev/release-brake"
 
 
 class Admin:
@@ -31,7 +29,7 @@ class Admin:
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        kubectl("annotate", "fleet", "main", f"{ANNOTATION}-")
+        brake.arm()
 
     def _watch(self) -> None:
         while not self._stopping.wait(STEP_S):
@@ -41,9 +39,9 @@ class Admin:
     def _decide(self) -> None:
         (main,) = sight.listed(FLEET)
         conditions = {each["type"]: each["status"] for each in main.get("status", {}).get("conditions", [])}
-        is_on, is_released = conditions.get("Brake") == "True", ANNOTATION in main["metadata"].get("annotations", {})
+        is_on, is_released = conditions.get("Brake") == "True", brake.RELEASE in main["metadata"].get("annotations", {})
         if is_on and not is_released:
-            kubectl("annotate", "fleet", "main", f"{ANNOTATION}={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+            brake.release()
             self.releases += 1
         elif is_released and not is_on:
-            kubectl("annotate", "fleet", "main", f"{ANNOTATION}-")
+            brake.arm()

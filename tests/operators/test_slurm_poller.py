@@ -89,7 +89,7 @@ async def test_a_call_that_fails_each_time_at_once_is_not_followed_by_a_poll_eac
         assert poller.polls == 1
 
 
-@pytest.mark.parametrize("turns", range(1, 6))
+@pytest.mark.parametrize("turns", range(6))
 async def test_a_poller_that_is_cancelled_as_it_is_asked_ends(turns):
     poller = SlurmPoller(FakeSlurm([FakeNode(name="n1")]), 3600.0, lambda: None)
     task = asyncio.create_task(poller.run())
